@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - millrace check: what a pipeline document means, without touching its data. */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "errors.h"
+#include "plugins.h"
+#include "text.h"
+
+typedef struct check_values {
+    const char *path;
+    mr_files plugins;
+    bool json;
+} check_values;
+
+static const char *const remainders[] = {"keep", "drop", "pad"};
+static const char *const on_errors[] = {"fail", "skip"};
+
+/* Bytes of a batch's field of fixed shape; -1 where the shape varies or the product overflows. */
+static int64_t field_bytes(const mr_pipeline *pipeline, const mr_field *field) {
+    int64_t bytes = mr_type_bytes(&field->type);
+    if (bytes < 0 || __builtin_mul_overflow(bytes, mr_pipeline_settings(pipeline)->batch, &bytes)) {
+        return -1;
+    }
+    return bytes;
+}
+
+/* Of all fields of fixed shape; *varies where there are others. */
+static int64_t batch_bytes(const mr_pipeline *pipeline, bool *varies) {
+    int64_t sum = 0;
+    *varies = false;
+    for (int32_t i = 0; i < mr_pipeline_n_fields(pipeline); i++) {
+        int64_t bytes = field_bytes(pipeline, mr_pipeline_field(pipeline, i));
+        if (bytes < 0 || __builtin_add_overflow(sum, bytes, &sum)) {
+            *varies = true;
+        }
+    }
+    return sum;
+}
+
+static void print_stages(const mr_pipeline *pipeline) {
+    char type[128];
+    printf("stages\n");
+    for (int32_t i = 0; i < mr_pipeline_n_stages(pipeline); i++) {
+        const mr_stage *stage = mr_pipeline_stage(pipeline, i);
+        printf("  %-20s %-10s %s\n", stage->name, stage->field,
+               mr_type_text(&stage->out, type, sizeof type));
+        printf("    %s\n", stage->params);
+    }
+}
+
+static void print_fields(const mr_pipeline *pipeline) {
+    char type[128], bytes[32];
+    printf("fields of a batch\n");
+    for (int32_t i = 0; i < mr_pipeline_n_fields(pipeline); i++) {
+        const mr_field *field = mr_pipeline_field(pipeline, i);
+        int64_t size = field_bytes(pipeline, field);
+        printf("  %-20s %-34s %s\n", field->name, mr_type_text(&field->type, type, sizeof type),
+               size < 0 ? "varies" : mr_text_bytes(bytes, sizeof bytes, size));
+    }
+}
+
+static void print_text(const mr_pipeline *pipeline) {
+    char bytes[32];
+    bool varies = false;
+    int64_t sum = batch_bytes(pipeline, &varies);
+    const mr_settings *s = mr_pipeline_settings(pipeline);
+    print_stages(pipeline);
+    print_fields(pipeline);
+    printf(
+        "settings\n  batch %lld, seed %lld, epochs %lld, shuffle %s, remainder %s, on_error %s\n",
+        (long long)s->batch, (long long)s->seed, (long long)s->epochs,
+        s->shuffle ? "true" : "false", remainders[s->remainder], on_errors[s->on_error]);
+    printf("memory of a batch\n  %s%s\n", mr_text_bytes(bytes, sizeof bytes, sum),
+           varies ? ", and fields whose size varies" : "");
+    printf("fingerprint\n  %s\n", mr_pipeline_fingerprint(pipeline));
+}
+
+static json_t *type_json(const mr_type *type) {
+    static const char *const layouts[] = {"plain", "HWC", "CHW"};
+    json_t *object = json_object(), *dims = json_array();
+    for (int32_t i = 0; i < type->n_dims; i++) {
+        json_array_append_new(dims, type->dims[i] < 0 ? json_null() : json_integer(type->dims[i]));
+    }
+    json_object_set_new(object, "dtype", json_string(mr_dtype_name(type->dtype)));
+    json_object_set_new(object, "shape", dims);
+    json_object_set_new(object, "layout", json_string(layouts[type->layout]));
+    return object;
+}
+
+static json_t *stage_json(const mr_stage *stage) {
+    json_t *object = json_object();
+    json_object_set_new(object, "name", mr_json_text(stage->name));
+    json_object_set_new(object, "field", mr_json_text(stage->field));
+    json_object_set_new(object, "params", json_loads(stage->params, 0, NULL));
+    json_object_set_new(object, "type", type_json(&stage->out));
+    return object;
+}
+
+static json_t *field_json(const mr_pipeline *pipeline, const mr_field *field) {
+    int64_t bytes = field_bytes(pipeline, field);
+    json_t *object = json_object();
+    json_object_set_new(object, "name", mr_json_text(field->name));
+    json_object_set_new(object, "type", type_json(&field->type));
+    json_object_set_new(object, "batch_bytes", bytes < 0 ? json_null() : json_integer(bytes));
+    return object;
+}
+
+static void print_json(const mr_pipeline *pipeline) {
+    bool varies = false;
+    json_t *object = json_object(), *stages = json_array(), *fields = json_array();
+    for (int32_t i = 0; i < mr_pipeline_n_stages(pipeline); i++) {
+        json_array_append_new(stages, stage_json(mr_pipeline_stage(pipeline, i)));
+    }
+    for (int32_t i = 0; i < mr_pipeline_n_fields(pipeline); i++) {
+        json_array_append_new(fields, field_json(pipeline, mr_pipeline_field(pipeline, i)));
+    }
+    json_object_set_new(object, "fingerprint", mr_json_text(mr_pipeline_fingerprint(pipeline)));
+    json_object_set_new(object, "batch_bytes", json_integer(batch_bytes(pipeline, &varies)));
+    json_object_set_new(object, "varies", json_boolean(varies));
+    json_object_set_new(object, "stages", stages);
+    json_object_set_new(object, "fields", fields);
+    json_object_set_new(object, "document", json_loads(mr_pipeline_json(pipeline), 0, NULL));
+    mr_json_print(object);
+}
+
+static int run_check(const void *values) {
+    const check_values *v = values;
+    mr_error err = MR_ERROR_INIT;
+    mr_plugins plugins = {0};
+    mr_pipeline *pipeline = NULL;
+    int code = MR_EXIT_OK;
+    mr_status status = mr_plugins_open(&plugins, &v->plugins, &err);
+    if (status != MR_OK) {
+        code = mr_error_print(&err);
+    } else if (mr_pipeline_load(&pipeline, v->path, plugins.ops, &err) != MR_OK) {
+        code = mr_error_print_document(&err, v->path);
+    } else if (v->json) {
+        print_json(pipeline);
+    } else {
+        print_text(pipeline);
+    }
+    mr_pipeline_free(pipeline);
+    mr_plugins_close(&plugins);
+    return code;
+}
+
+static const mr_option_row operands[] = {
+    {.name = "PIPELINE.json",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(check_values, path),
+     .doc = "The pipeline document."},
+    {.name = NULL},
+};
+
+static const mr_option_row options[] = {
+    {.name = "json",
+     .kind = MR_OPTION_FLAG,
+     .offset = offsetof(check_values, json),
+     .doc = "Print one line of JSON instead of text, with every default of the document."},
+    MR_PLUGIN_ROW(check_values),
+    {.name = NULL},
+};
+
+const mr_command mr_command_check = {
+    .name = "check",
+    .summary = "Check a pipeline; show types, shapes, memory and fingerprint.",
+    .doc = "Checks a pipeline document and shows what each stage makes of a sample, the memory "
+           "of a batch, and the fingerprint, which names all that determines the bytes of a "
+           "sample. Reads no data.",
+    .operands = operands,
+    .options = options,
+    .values_size = sizeof(check_values),
+    .run = run_check,
+};

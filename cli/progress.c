@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.c - draws at most ten times a second, each time in one write, as wide as the terminal
+ * is at that moment. What does not fit is left out, the least important first. */
+#include "progress.h"
+
+#include <langinfo.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "errors.h"
+#include "text.h"
+
+#define ERASE "\r\033[K"
+
+enum { WIDEST_BAR = 40, NARROWEST_BAR = 8, DEFAULT_WIDTH = 80 };
+
+static const double draw_interval = 0.1;
+static const double rate_memory = 2; /* seconds over which the rate forgets */
+
+void mr_progress_begin(mr_progress *progress, bool on) {
+    memset(progress, 0, sizeof *progress);
+    pthread_mutex_init(&progress->lock, NULL);
+    progress->on = on && mr_terminal(stderr);
+    progress->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    progress->drawn_at = mr_clock();
+}
+
+static void erase(mr_progress *progress) {
+    if (progress->drawn) {
+        fputs(ERASE, stderr);
+        progress->drawn = false;
+    }
+}
+
+static int terminal_width(void) {
+    struct winsize size = {0};
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return known ? size.ws_col : DEFAULT_WIDTH;
+}
+
+static void learn_rate(mr_progress *progress, double now, int64_t samples) {
+    double passed = now - progress->drawn_at;
+    double recent = (double)(samples - progress->drawn_samples) / passed;
+    double weight = progress->rate > 0 ? passed / (passed + rate_memory) : 1;
+    progress->rate += (recent - progress->rate) * weight;
+}
+
+static double seconds_left(const mr_progress *progress, const mr_progress_point *point) {
+    double per_step = (double)point->samples / (double)point->steps;
+    double left = (double)(progress->run_steps - point->steps) * per_step;
+    return progress->rate > 0 ? left / progress->rate : 0;
+}
+
+/* Blocks in eighths where the terminal has them, else number signs. */
+static void bar_text(const mr_progress *progress, double share, int width, char *out, size_t size) {
+    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    int units = (int)(share * width * 8 + 0.5);
+    size_t used = 0;
+    for (int i = 0; i < width && used + 4 < size; i++) {
+        int here = units - i * 8;
+        const char *cell = here >= 8 ? "█" : here > 0 ? eighths[here] : " ";
+        if (!progress->utf8) {
+            cell = here >= 8 ? "#" : "-";
+        }
+        used += (size_t)snprintf(out + used, size - used, "%s", cell);
+    }
+    out[used] = '\0';
+}
+
+/* The line without its newline, at most `width` - 1 columns: the last column makes some terminals
+ * wrap. */
+static void line_text(const mr_progress *progress, const mr_progress_point *point, int width,
+                      char *out, size_t size) {
+    char head[48] = "", rate[32], left[32], tail[128];
+    double share = (double)(point->step + 1) / (double)progress->epoch_steps;
+    share = share > 1 ? 1 : share;
+    out[0] = '\0';
+    int percent = (int)(share * 100);
+    if (progress->epochs > 1) {
+        snprintf(head, sizeof head, "epoch %lld/%lld ", (long long)point->epoch + 1,
+                 (long long)progress->epochs);
+    }
+    mr_text_rate(rate, sizeof rate, progress->rate);
+    mr_text_time(left, sizeof left, seconds_left(progress, point));
+    int tail_width =
+        snprintf(tail, sizeof tail, "%3d%%  %s samples/s  %s left", percent, rate, left);
+    int room = width - 1 - (int)strlen(head) - tail_width - 3;
+    if (room >= NARROWEST_BAR) {
+        char bar[WIDEST_BAR * 4 + 1];
+        bar_text(progress, share, room < WIDEST_BAR ? room : WIDEST_BAR, bar, sizeof bar);
+        snprintf(out, size, "%s[%s] %s", head, bar, tail);
+    } else if (tail_width < width) {
+        snprintf(out, size, "%s", tail);
+    } else if (width > 4) {
+        snprintf(out, size, "%3d%%", percent);
+    }
+}
+
+static void draw(mr_progress *progress, const mr_progress_point *point) {
+    char line[512];
+    line_text(progress, point, terminal_width(), line, sizeof line);
+    fprintf(stderr, ERASE "%s", line);
+    fflush(stderr);
+    progress->drawn = true;
+}
+
+void mr_progress_update(mr_progress *progress, const mr_progress_point *point) {
+    double now = mr_clock();
+    if (!progress->on || now - progress->drawn_at < draw_interval) {
+        return;
+    }
+    pthread_mutex_lock(&progress->lock);
+    learn_rate(progress, now, point->samples);
+    progress->drawn_at = now;
+    progress->drawn_samples = point->samples;
+    draw(progress, point);
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void mr_progress_warn(mr_progress *progress, const char *text) {
+    pthread_mutex_lock(&progress->lock);
+    erase(progress);
+    mr_warning_print(text);
+    pthread_mutex_unlock(&progress->lock);
+}
+
+void mr_progress_end(mr_progress *progress) {
+    pthread_mutex_lock(&progress->lock);
+    erase(progress);
+    progress->on = false;
+    pthread_mutex_unlock(&progress->lock);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c - the figures of a run, for people and as JSON. */
+#include "report.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "clock.h"
+#include "errors.h"
+#include "text.h"
+
+enum { SKIPS_SHOWN = 10 };
+
+static mr_stats stats_of(const mr_loader *loader) {
+    mr_stats stats = {.size = (uint32_t)sizeof stats};
+    mr_loader_stats(loader, &stats);
+    return stats;
+}
+
+static double rate_of(const mr_report *report, const mr_stats *stats) {
+    return report->seconds > 0 ? (double)stats->samples / report->seconds : 0;
+}
+
+static int64_t epochs_of(const mr_report *report) {
+    return report->first_epoch < 0 ? 0 : report->last_epoch - report->first_epoch + 1;
+}
+
+static void print_counts(const mr_report *report, const mr_stats *stats) {
+    char samples[32], batches[32];
+    int64_t epochs = epochs_of(report);
+    printf("%s %s in %s %s", mr_text_count(samples, sizeof samples, stats->samples),
+           mr_text_plural(stats->samples, "sample", "samples"),
+           mr_text_count(batches, sizeof batches, stats->batches),
+           mr_text_plural(stats->batches, "batch", "batches"));
+    if (epochs > 1) {
+        printf(" of %lld epochs", (long long)epochs);
+    }
+    printf("%s\n", report->signal ? ", then stopped" : report->error ? ", then failed" : "");
+}
+
+void mr_report_text(const mr_report *report) {
+    char rate[32], peak[32], bound[32], digest[33];
+    mr_stats stats = stats_of(report->loader);
+    print_counts(report, &stats);
+    printf("  throughput   %s samples/s, %.3f s, %u %s, %s, %s\n",
+           mr_text_rate(rate, sizeof rate, rate_of(report, &stats)), report->seconds, stats.threads,
+           mr_text_plural(stats.threads, "thread", "threads"), stats.io, stats.cpu);
+    if (report->first_batch_seconds >= 0) {
+        printf("  first batch  %.3f s after the start\n", report->first_batch_seconds);
+    }
+    printf("  peak memory  %s (batches and reading: at most %s)\n",
+           mr_text_bytes(peak, sizeof peak, mr_memory_peak()),
+           mr_text_bytes(bound, sizeof bound, stats.memory_bound));
+    if (stats.skipped > 0) {
+        printf("  skipped      %lld bad %s\n", (long long)stats.skipped,
+               mr_text_plural(stats.skipped, "sample", "samples"));
+    }
+    mr_loader_digest(report->loader, digest);
+    printf("  digest       %s\n", digest);
+}
+
+void mr_report_digest(const mr_report *report) {
+    char digest[33];
+    mr_loader_digest(report->loader, digest);
+    printf("%s\n", digest);
+}
+
+static json_t *skip_json(const mr_skip *skip) {
+    json_t *object = json_object();
+    json_object_set_new(object, "epoch", json_integer(skip->epoch));
+    json_object_set_new(object, "step", json_integer(skip->step));
+    json_object_set_new(object, "sample", json_integer(skip->sample));
+    json_object_set_new(object, "replacement", json_integer(skip->replacement));
+    json_object_set_new(object, "error", mr_error_json(skip->error));
+    return object;
+}
+
+static json_t *skips_json(const mr_loader *loader) {
+    json_t *array = json_array();
+    mr_skip skip;
+    for (int64_t i = 0; i < mr_loader_n_skips(loader); i++) {
+        if (mr_loader_skip(loader, i, &skip) == MR_OK) {
+            json_array_append_new(array, skip_json(&skip));
+        }
+    }
+    return array;
+}
+
+static void add_figures(json_t *object, const mr_report *report, const mr_stats *stats) {
+    bool any = report->first_batch_seconds >= 0;
+    json_object_set_new(object, "samples", json_integer(stats->samples));
+    json_object_set_new(object, "batches", json_integer(stats->batches));
+    json_object_set_new(object, "epochs", json_integer(epochs_of(report)));
+    json_object_set_new(object, "seconds", json_real(report->seconds));
+    json_object_set_new(object, "samples_per_second", json_real(rate_of(report, stats)));
+    json_object_set_new(object, "first_batch_seconds",
+                        any ? json_real(report->first_batch_seconds) : json_null());
+    json_object_set_new(object, "wait_seconds", json_real((double)stats->wait_ns * 1e-9));
+    json_object_set_new(object, "peak_rss_bytes", json_integer(mr_memory_peak()));
+    json_object_set_new(object, "memory_bound", json_integer(stats->memory_bound));
+    json_object_set_new(object, "batch_bytes", json_integer(stats->batch_bytes));
+    json_object_set_new(object, "bytes_read", json_integer(stats->bytes_read));
+    json_object_set_new(object, "skipped", json_integer(stats->skipped));
+    json_object_set_new(object, "skips", skips_json(report->loader));
+}
+
+static void add_setup(json_t *object, const mr_report *report, const mr_stats *stats) {
+    json_object_set_new(object, "pipeline", mr_json_text(report->path));
+    json_object_set_new(object, "pipeline_fingerprint",
+                        mr_json_text(mr_pipeline_fingerprint(report->pipeline)));
+    json_object_set_new(object, "dataset_fingerprint",
+                        mr_json_text(mr_loader_fingerprint(report->loader)));
+    json_object_set_new(object, "dataset_samples",
+                        json_integer(mr_loader_n_samples(report->loader)));
+    json_object_set_new(object, "threads", json_integer(stats->threads));
+    json_object_set_new(object, "io", mr_json_text(stats->io));
+    json_object_set_new(object, "cpu", mr_json_text(stats->cpu));
+    json_object_set_new(object, "batches_ahead", json_integer(stats->batches_ahead));
+    json_object_set_new(object, "reads_in_flight", json_integer(stats->reads_in_flight));
+    json_object_set_new(object, "morsel", json_integer(stats->morsel));
+}
+
+/* A run that failed before the loader was open has an error and nothing else to tell. */
+void mr_report_json(const mr_report *report) {
+    json_t *object = json_object();
+    if (report->loader) {
+        char digest[33];
+        mr_stats stats = stats_of(report->loader);
+        mr_loader_digest(report->loader, digest);
+        json_object_set_new(object, "digest", json_string(digest));
+        add_figures(object, report, &stats);
+        add_setup(object, report, &stats);
+    }
+    json_object_set_new(object, "signal", json_integer(report->signal));
+    json_object_set_new(object, "error",
+                        report->error ? mr_error_json(report->error) : json_null());
+    mr_json_print(object);
+}
+
+void mr_report_skips(const mr_loader *loader) {
+    int64_t kept = mr_loader_n_skips(loader), all = stats_of(loader).skipped;
+    int64_t shown = kept < SKIPS_SHOWN ? kept : SKIPS_SHOWN;
+    mr_skip skip;
+    for (int64_t i = 0; i < shown && mr_loader_skip(loader, i, &skip) == MR_OK; i++) {
+        fprintf(stderr, "skipped: %s (sample %lld, epoch %lld, step %lld; sample %lld instead)\n",
+                skip.error->source, (long long)skip.sample, (long long)skip.epoch,
+                (long long)skip.step, (long long)skip.replacement);
+        fprintf(stderr, "  %s%s%s\n", skip.error->op, skip.error->op[0] ? ": " : "",
+                skip.error->text);
+    }
+    if (all > shown) {
+        fprintf(stderr, "skipped: %lld more\n", (long long)(all - shown));
+    }
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.h - what a run has to say at its end. */
+#ifndef MR_CLI_REPORT_H
+#define MR_CLI_REPORT_H
+
+#include <millrace/millrace.h>
+
+typedef struct mr_report {
+    const char *path; /* of the pipeline document */
+    const mr_pipeline *pipeline;
+    const mr_loader *loader;
+    int64_t first_epoch, last_epoch; /* of the batches delivered; -1: none were */
+    double seconds;                  /* from the opening of the loader to the last batch */
+    double first_batch_seconds;      /* since the process started; -1: none came */
+    const mr_error *error;           /* what ended the run, or NULL */
+    int signal;                      /* likewise, or 0 */
+} mr_report;
+
+void mr_report_text(const mr_report *report);   /* on stdout, for people */
+void mr_report_json(const mr_report *report);   /* on stdout, one line */
+void mr_report_digest(const mr_report *report); /* on stdout, the digest alone */
+void mr_report_skips(const mr_loader *loader);  /* on stderr, the first few */
+
+#endif

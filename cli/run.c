@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run.c - millrace run: takes all batches of a pipeline as fast as they come, and says how fast
+ * that was and what was delivered. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "command.h"
+#include "errors.h"
+#include "plugins.h"
+#include "progress.h"
+#include "report.h"
+#include "stop.h"
+
+typedef struct run_values {
+    const char *path;
+    int64_t threads, seed, epochs, steps, batch, world, rank, ahead, reads;
+    const char *state_in, *state_out, *digests, *disable_cpu;
+    mr_files plugins;
+    int32_t io;
+    bool json, quiet, poison;
+} run_values;
+
+typedef struct run {
+    const run_values *values;
+    mr_plugins plugins;
+    mr_pipeline *pipeline;
+    char *state; /* text of --state-in */
+    mr_loader *loader;
+    FILE *digests;
+    mr_progress progress;
+    mr_progress_point point;
+    mr_report report;
+    double process_start, start;
+    mr_error err;
+} run;
+
+/* ---- Before -------------------------------------------------------------------------------- */
+
+static mr_status check_ranks(const run_values *v, mr_error *err) {
+    if (v->rank >= 0 && v->world < 1) {
+        mr_fail(err, MR_E_PARAM, "--rank needs --world");
+        return mr_hint(err, "--world N is the number of ranks, --rank counts from 0 to N - 1");
+    }
+    if (v->world > 1 && v->rank < 0) {
+        mr_fail(err, MR_E_PARAM, "--world %lld needs --rank", (long long)v->world);
+        return mr_hint(err, "each rank is a run of its own: --rank 0, --rank 1, ...");
+    }
+    if (v->world >= 1 && v->rank >= v->world) {
+        mr_fail(err, MR_E_PARAM, "--rank %lld is too large for --world %lld", (long long)v->rank,
+                (long long)v->world);
+        return mr_hint(err, "ranks count from 0");
+    }
+    return MR_OK;
+}
+
+/* A state that cannot be written shall be known now, not after hours. */
+static mr_status check_state_out(const char *path, mr_error *err) {
+    char folder[4096];
+    struct stat info;
+    if (!path) {
+        return MR_OK;
+    }
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash) {
+        slash[slash == folder] = '\0';
+    }
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        mr_fail(err, MR_E_IO, "cannot write the state to %s: it is a folder", path);
+        return mr_hint(err, "name a file: --state-out %s/state.json", path);
+    }
+    if (access(slash ? folder : ".", W_OK | X_OK) != 0) {
+        mr_fail(err, MR_E_IO, "cannot write the state to %s: %s", path, strerrordesc_np(errno));
+        return mr_hint(err, "--state-out needs a folder that exists and can be written to");
+    }
+    return MR_OK;
+}
+
+static mr_status open_digests(run *r) {
+    const char *path = r->values->digests;
+    if (!path) {
+        return MR_OK;
+    }
+    r->digests = fopen(path, "we");
+    if (!r->digests) {
+        return mr_fail(&r->err, MR_E_IO, "cannot write digests to %s: %s", path,
+                       strerrordesc_np(errno));
+    }
+    setvbuf(r->digests, NULL, _IOLBF, BUFSIZ);
+    return MR_OK;
+}
+
+static mr_status load_state(run *r, mr_options *options) {
+    if (!r->values->state_in) {
+        return MR_OK;
+    }
+    size_t size = 0;
+    mr_status status =
+        mr_file_load(r->values->state_in, (size_t)64 * MR_STATE_MAX, &r->state, &size, &r->err);
+    options->state = r->state;
+    options->state_size = size;
+    return status;
+}
+
+static void write_log(void *user, const char *text) {
+    mr_progress_warn(user, text);
+}
+
+static mr_options options_of(run *r) {
+    const run_values *v = r->values;
+    mr_options chosen = MR_OPTIONS_INIT;
+    chosen.threads = (uint32_t)v->threads;
+    chosen.world = (uint32_t)v->world;
+    chosen.rank = v->rank < 0 ? 0 : (uint32_t)v->rank;
+    chosen.seed = v->seed;
+    chosen.batch = v->batch;
+    chosen.epochs = v->epochs;
+    chosen.digest = true;
+    chosen.poison = v->poison;
+    chosen.batches_ahead = (uint32_t)v->ahead;
+    chosen.reads_in_flight = (uint32_t)v->reads;
+    chosen.io = (mr_io_kind)v->io;
+    chosen.disable_cpu = v->disable_cpu;
+    if (!v->quiet) {
+        chosen.log = (mr_log){write_log, &r->progress};
+    }
+    return chosen;
+}
+
+static mr_status open_loader(run *r) {
+    mr_options chosen = options_of(r);
+    mr_status status = load_state(r, &chosen);
+    if (status == MR_OK) {
+        status = mr_loader_open(&r->loader, r->pipeline, &chosen, &r->err);
+    }
+    return status;
+}
+
+static mr_status open_all(run *r) {
+    const run_values *v = r->values;
+    mr_status status = check_ranks(v, &r->err);
+    if (status == MR_OK) {
+        status = check_state_out(v->state_out, &r->err);
+    }
+    if (status == MR_OK) {
+        status = mr_plugins_open(&r->plugins, &v->plugins, &r->err);
+    }
+    if (status == MR_OK) {
+        status = mr_pipeline_load(&r->pipeline, v->path, r->plugins.ops, &r->err);
+    }
+    if (status == MR_OK) {
+        status = open_loader(r);
+    }
+    return status == MR_OK ? open_digests(r) : status;
+}
+
+/* ---- The run ------------------------------------------------------------------------------- */
+
+static int64_t steps_of_run(const run *r) {
+    int64_t left = mr_loader_steps_left(r->loader);
+    return r->values->steps > 0 && r->values->steps < left ? r->values->steps : left;
+}
+
+static void begin_progress(run *r) {
+    int64_t epochs = r->values->epochs;
+    r->progress.epochs = epochs > 0 ? epochs : mr_pipeline_settings(r->pipeline)->epochs;
+    r->progress.epoch_steps = mr_loader_n_steps(r->loader);
+    r->progress.run_steps = steps_of_run(r);
+}
+
+static mr_status write_digest(run *r, const mr_batch *batch) {
+    if (!r->digests) {
+        return MR_OK;
+    }
+    int n = fprintf(r->digests, "%lld %lld %lld %s\n", (long long)mr_batch_epoch(batch),
+                    (long long)mr_batch_step(batch), (long long)mr_batch_size(batch),
+                    mr_batch_digest(batch));
+    if (n < 0) {
+        return mr_fail(&r->err, MR_E_IO, "cannot write digests to %s: %s", r->values->digests,
+                       strerrordesc_np(errno));
+    }
+    return MR_OK;
+}
+
+static mr_status count_batch(run *r, const mr_batch *batch) {
+    mr_report *report = &r->report;
+    double now = mr_clock();
+    if (report->first_batch_seconds < 0) {
+        report->first_batch_seconds = now - r->process_start;
+        report->first_epoch = mr_batch_epoch(batch);
+    }
+    report->last_epoch = mr_batch_epoch(batch);
+    report->seconds = now - r->start;
+    r->point.epoch = mr_batch_epoch(batch);
+    r->point.step = mr_batch_step(batch);
+    r->point.steps++;
+    r->point.samples += mr_batch_size(batch);
+    mr_progress_update(&r->progress, &r->point);
+    return write_digest(r, batch);
+}
+
+static mr_status take_batches(run *r) {
+    int64_t steps = steps_of_run(r);
+    mr_status status = MR_OK;
+    while (status == MR_OK && r->point.steps < steps) {
+        mr_batch *batch = NULL;
+        status = mr_loader_next(r->loader, &batch, &r->err);
+        if (status == MR_OK) {
+            status = count_batch(r, batch);
+            mr_batch_unref(batch);
+        }
+    }
+    return status == MR_END ? MR_OK : status;
+}
+
+/* ---- After --------------------------------------------------------------------------------- */
+
+static mr_status save_state(run *r, mr_error *err) {
+    char text[MR_STATE_MAX];
+    if (!r->values->state_out) {
+        return MR_OK;
+    }
+    mr_status status = mr_loader_save(r->loader, text, sizeof text, err);
+    if (status != MR_OK) {
+        return status;
+    }
+    return mr_file_replace(r->values->state_out, text, strlen(text), err);
+}
+
+static mr_status close_digests(run *r, mr_error *err) {
+    FILE *file = r->digests;
+    r->digests = NULL;
+    if (file && fclose(file) != 0) {
+        return mr_fail(err, MR_E_IO, "cannot write digests to %s: %s", r->values->digests,
+                       strerrordesc_np(errno));
+    }
+    return MR_OK;
+}
+
+static void print_report(run *r) {
+    if (r->loader) {
+        mr_report_skips(r->loader);
+    }
+    if (r->values->json) {
+        mr_report_json(&r->report);
+    } else if (r->loader && r->values->quiet) {
+        mr_report_digest(&r->report);
+    } else if (r->loader) {
+        mr_report_text(&r->report);
+    }
+}
+
+static void close_all(run *r) {
+    mr_loader_close(r->loader);
+    mr_pipeline_free(r->pipeline);
+    mr_plugins_close(&r->plugins);
+    mr_free(r->state);
+    if (r->digests) {
+        fclose(r->digests);
+    }
+}
+
+/* Takes the batches while signals are watched. What was delivered is saved however it ended. */
+static mr_status run_loader(run *r) {
+    mr_stop stop;
+    mr_error after = MR_ERROR_INIT;
+    mr_status status = mr_stop_begin(&stop, r->loader, &r->err);
+    if (status != MR_OK) {
+        return status;
+    }
+    begin_progress(r);
+    status = take_batches(r);
+    mr_progress_end(&r->progress);
+    mr_status saved = save_state(r, &after);
+    saved = saved == MR_OK ? close_digests(r, &after) : saved;
+    r->report.signal = mr_stop_end(&stop);
+    if (saved != MR_OK && (status == MR_OK || status == MR_E_CANCELLED)) {
+        r->err = after;
+        r->report.signal = 0;
+        return saved;
+    }
+    return r->report.signal && status == MR_E_CANCELLED ? MR_OK : status;
+}
+
+static int exit_code(const run *r, mr_status status) {
+    if (status == MR_OK) {
+        return r->report.signal ? 128 + r->report.signal : MR_EXIT_OK;
+    }
+    return r->pipeline ? mr_error_print(&r->err)
+                       : mr_error_print_document(&r->err, r->values->path);
+}
+
+static int run_run(const void *values) {
+    run *r = calloc(1, sizeof *r);
+    mr_error memory = MR_ERROR_INIT;
+    if (!r) {
+        mr_fail(&memory, MR_E_MEMORY, "out of memory");
+        return mr_error_print(&memory);
+    }
+    r->values = values;
+    r->err = (mr_error)MR_ERROR_INIT;
+    r->process_start = mr_clock_process_start();
+    r->report = (mr_report){.first_epoch = -1, .last_epoch = -1, .first_batch_seconds = -1};
+    mr_progress_begin(&r->progress, !r->values->quiet);
+    r->start = mr_clock();
+    mr_status status = open_all(r);
+    r->report.path = r->values->path;
+    r->report.pipeline = r->pipeline;
+    r->report.loader = r->loader;
+    if (status == MR_OK) {
+        status = run_loader(r);
+    }
+    r->report.error = status == MR_OK ? NULL : &r->err;
+    print_report(r);
+    int code = exit_code(r, status);
+    close_all(r);
+    free(r);
+    return code;
+}
+
+static const char *const io_kinds[] = {"auto", "uring", "pread", NULL};
+
+static const mr_option_row operands[] = {
+    {.name = "PIPELINE.json",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(run_values, path),
+     .doc = "The pipeline document."},
+    {.name = NULL},
+};
+
+static const mr_option_row options[] = {
+    {.name = "threads",
+     .argument = "N",
+     .kind = MR_OPTION_INT,
+     .offset = offsetof(run_values, threads),
+     .min = 1,
+     .max = 1024,
+     .doc = "Threads that compute; otherwise one for each CPU this process may use."},
+    {.name = "seed",
+     .argument = "N",
+     .kind = MR_OPTION_INT,
+     .offset = offsetof(run_values, seed),
+     .fallback = "-1",
+     .min = 0,
+     .max = INT64_MAX,
+     .doc = "Seed of order and randomness, instead of the document's."},
+    {.name = "epochs",
+     .argument = "N",
+     .kind = MR_OPTION_INT,
+     .offset = offsetof(run_values, epochs),
+     .min = 1,
+     .max = INT32_MAX,
+     .doc = "Times through the dataset, instead of the document's. A run that goes on from a "
+            "state ends where the whole run would have."},
+    {.name = "steps",
+     .argument = "N",
+     .kind = MR_OPTION_INT,
+     .offset = offsetof(run_values, steps),
+     .min = 1,
+     .max = INT64_MAX,
+     .doc = "End after this many batches."},
+    {.name = "batch",
+     .argument = "N",
+     .kind = MR_OPTION_INT,
+     .offset = offsetof(run_values, batch),
+     .min = 1,
+     .max = INT32_MAX,
+     .doc = "Samples in a step over all ranks, instead of the document's."},
+    {.name = "world",
+     .argument = "N",
+     .kind = MR_OPTION_INT,
+     .offset = offsetof(run_values, world),
+     .min = 1,
+     .max = 1 << 20,
+     .doc = "Number of ranks that share the run. Needs --rank."},
+    {.name = "rank",
+     .argument = "N",
+     .kind = MR_OPTION_INT,
+     .offset = offsetof(run_values, rank),
+     .fallback = "-1",
+     .min = 0,
+     .max = (1 << 20) - 1,
+     .doc = "Which of the ranks this is, from 0."},
+    {.name = "state-in",
+     .argument = "FILE",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(run_values, state_in),
+     .doc = "Go on from a state that --state-out saved."},
+    {.name = "state-out",
+     .argument = "FILE",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(run_values, state_out),
+     .doc = "Save the state after the last batch, also if the run fails or is stopped."},
+    {.name = "digests",
+     .argument = "FILE",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(run_values, digests),
+     .doc = "Write a line for each batch: epoch, step, samples, digest. Two such files are "
+            "compared by millrace digest."},
+    {.name = "json",
+     .kind = MR_OPTION_FLAG,
+     .offset = offsetof(run_values, json),
+     .doc = "End with one line of JSON on standard output instead of text."},
+    {.name = "quiet",
+     .kind = MR_OPTION_FLAG,
+     .offset = offsetof(run_values, quiet),
+     .doc = "No progress bar and no warnings; without --json the digest is all that is printed."},
+    MR_PLUGIN_ROW(run_values),
+    {.name = "io",
+     .argument = "KIND",
+     .kind = MR_OPTION_CHOICE,
+     .offset = offsetof(run_values, io),
+     .fallback = "auto",
+     .choices = io_kinds,
+     .doc = "How files are read. auto is io_uring where the kernel allows it, else pread."},
+    {.name = "reads",
+     .argument = "N",
+     .kind = MR_OPTION_INT,
+     .offset = offsetof(run_values, reads),
+     .min = 1,
+     .max = 4096,
+     .doc = "Reads in flight at once; otherwise 32."},
+    {.name = "ahead",
+     .argument = "N",
+     .kind = MR_OPTION_INT,
+     .offset = offsetof(run_values, ahead),
+     .min = 1,
+     .max = 4096,
+     .doc = "Batches made ahead of the one consumed; otherwise chosen."},
+    {.name = "disable-cpu",
+     .argument = "LIST",
+     .kind = MR_OPTION_TEXT,
+     .offset = offsetof(run_values, disable_cpu),
+     .doc = "CPU features not to use, such as avx2,avx512. The bytes stay the same."},
+    {.name = "poison",
+     .kind = MR_OPTION_FLAG,
+     .offset = offsetof(run_values, poison),
+     .doc = "Fill batch memory with garbage before use: shows bytes that nobody wrote."},
+    {.name = NULL},
+};
+
+const mr_command mr_command_run = {
+    .name = "run",
+    .summary = "Run a pipeline; show its speed, memory and the digest of what it delivered.",
+    .doc = "Runs a pipeline as a training program would, and throws the batches away. On a "
+           "terminal a bar shows the share of the epoch, the rate and the time left. At the end "
+           "stand throughput, peak memory, and a digest of all that was delivered: two runs "
+           "with the same digest delivered the same bytes in the same order.\n\n"
+           "Ctrl-C ends a run in good order: what was delivered is reported, and saved where "
+           "--state-out asks for it.",
+    .operands = operands,
+    .options = options,
+    .values_size = sizeof(run_values),
+    .run = run_run,
+};

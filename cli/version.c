@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* version.c - millrace version: which version this is and what it was built with. */
+#include <stdio.h>
+
+#include "command.h"
+#include "errors.h"
+
+static int run_version(const void *values) {
+    (void)values;
+    printf("millrace %s\n", mr_version());
+    printf("sources:");
+    for (int32_t i = 0; i < mr_n_sources(); i++) {
+        printf(" %s", mr_source_at(i)->name);
+    }
+    printf("\nops:");
+    for (int32_t i = 0; i < mr_n_ops(); i++) {
+        printf(" %s", mr_op_at(i)->name);
+    }
+    printf("\nleft out:");
+    for (int32_t i = 0; i < mr_n_missing(); i++) {
+        const mr_missing *part = mr_missing_at(i);
+        printf("%s %s %s (needs %s)", i ? "," : "", part->kind, part->name, part->needs);
+    }
+    printf("%s\n", mr_n_missing() ? "" : " nothing");
+    return MR_EXIT_OK;
+}
+
+const mr_command mr_command_version = {
+    .name = "version",
+    .summary = "Show the version and what it was built with.",
+    .run = run_version,
+};

@@ -1,0 +1,52 @@
+# Finds the files that hold a table (ops, sources, codecs, commands) and writes the lists of them,
+# so that adding one means adding one file and nothing else.
+#
+#   mr_tables(KIND FOLDER TYPE OUT_SOURCES)
+#
+# A file FOLDER/STEM.c that defines `const TYPE mr_KIND_STEM` is a table; other files there are helpers.
+# "MR_REQUIRES(name ...)" in a file names pkg-config modules it needs: where one is missing the
+# file is left out, and listed as missing. Writes KIND_list.inc with lines X(STEM), and appends to
+# MR_MISSING lines {"KIND", "STEM", "name"}.
+
+function(mr_tables kind folder type out_sources)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.c)
+  list(SORT files)
+  set(list "")
+  set(kept "")
+  set(libraries "")
+  set(missing "${MR_MISSING}")
+  foreach(file IN LISTS files)
+    get_filename_component(stem ${file} NAME_WE)
+    file(READ ${file} text)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    set(absent "")
+    if(text MATCHES "MR_REQUIRES\\(([^)]*)\\)")
+      separate_arguments(needed UNIX_COMMAND "${CMAKE_MATCH_1}")
+      foreach(name IN LISTS needed)
+        string(MAKE_C_IDENTIFIER "MR_PC_${name}" variable)
+        if(NOT name IN_LIST MR_WITHOUT)
+          pkg_check_modules(${variable} QUIET IMPORTED_TARGET ${name})
+        endif()
+        if(TARGET PkgConfig::${variable} AND NOT name IN_LIST MR_WITHOUT)
+          list(APPEND libraries PkgConfig::${variable})
+        else()
+          set(absent ${name})
+        endif()
+      endforeach()
+    endif()
+    if(absent)
+      message(STATUS "without ${kind} ${stem}: ${absent} not found")
+      string(APPEND missing "{\"${kind}\", \"${stem}\", \"${absent}\"},\n")
+      continue()
+    endif()
+    list(APPEND kept ${file})
+    if(text MATCHES "const ${type} mr_${kind}_${stem} ")
+      string(APPEND list "X(${stem})\n")
+    endif()
+  endforeach()
+  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/generated/${kind}_list.inc CONTENT "${list}")
+  list(REMOVE_DUPLICATES libraries)
+  set(${out_sources} ${kept} PARENT_SCOPE)
+  set(${out_sources}_LIBRARIES ${libraries} PARENT_SCOPE)
+  set(MR_MISSING "${missing}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* millrace.h - the whole public interface, in reading order; this file is the manual.
+ *
+ * millrace turns a dataset into ready batches for training, by one law:
+ *
+ *     batch(step) = f(dataset, pipeline, seed, epoch, step, world, rank)
+ *
+ * and of nothing else: not the number of threads, not timing, not the CPU. So a run can be
+ * repeated, resumed at any step, and continued on another number of ranks, byte for byte.
+ *
+ * The shortest program (examples/loop.c is this one, complete):
+ *
+ *     mr_pipeline *pipeline;
+ *     mr_loader *loader;
+ *     mr_batch *batch;
+ *     mr_error err = MR_ERROR_INIT;
+ *     mr_pipeline_load(&pipeline, "pipeline.json", NULL, &err);
+ *     mr_loader_open(&loader, pipeline, NULL, &err);
+ *     while (mr_loader_next(loader, &batch, &err) == MR_OK) {
+ *         const mr_array *image = mr_batch_array(batch, 0);
+ *         ...
+ *         mr_batch_unref(batch);
+ *     }
+ *     mr_loader_close(loader);
+ *     mr_pipeline_free(pipeline);
+ *
+ * Ownership. *_load, *_parse and *_open give the caller an object to end with *_free or *_close,
+ * which accept NULL. Everything returned as `const T *` is borrowed and lives as long as the
+ * object it came from. Batches are counted: mr_batch_unref gives one back, from any thread, also
+ * after the loader is closed.
+ *
+ * Threads. Different objects may be used from different threads at once. A pipeline is immutable
+ * and may be shared. A loader belongs to one consumer at a time; mr_loader_cancel and
+ * mr_loader_stats may be called from any thread meanwhile. Batches may be read, referenced and
+ * given back from any thread.
+ *
+ * Failure. Functions return mr_status and fill the caller's mr_error, which may be NULL. On
+ * failure no output argument is changed. The library never prints, exits, aborts or installs a
+ * signal handler, and has no global state.
+ *
+ * Caveats.
+ *   fork     A loader's threads do not exist in a forked child: there every call on it returns
+ *            MR_E_FORKED, and mr_loader_close frees nothing that the parent still uses. Open
+ *            loaders after forking.
+ *   signals  System calls that a signal interrupts are continued. mr_loader_next does not return
+ *            for a signal; a handler may set a flag, another thread may call mr_loader_cancel.
+ *            Worker threads block all signals.
+ *   NFS      Files are opened by name for each sample. A file replaced by another between two
+ *            epochs is read as it then is; the digest shows it. Listing trusts what the server
+ *            says at mr_loader_open.
+ *   mmap     Samples are read, not mapped: a file that shrinks while it is read is an error that
+ *            names it, never SIGBUS.
+ *   memory   mr_stats.memory_bound is the most that batches in flight, read-ahead and scratch
+ *            will hold; batches that the consumer keeps come on top. Overcommit and cgroup limits
+ *            are the operating system's: past them the process is killed, not told.
+ */
+#ifndef MILLRACE_H
+#define MILLRACE_H
+
+#include <millrace/source.h>
+#include <millrace/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MR_VERSION_MAJOR 0
+#define MR_VERSION_MINOR 1
+#define MR_VERSION_PATCH 0
+
+MR_API const char *mr_version(void); /* "0.1.0" */
+
+/* The error as a good compiler would print it, over several lines, ending in a newline:
+ *     error: cannot decode: premature end of JPEG data
+ *       file: photos/cat/17.jpg (sample 204, byte 1832)
+ *       op: decode_image
+ *       hint: ...
+ * Returns the length that was needed, as snprintf does. */
+MR_API size_t mr_error_format(const mr_error *err, char *buffer, size_t size);
+
+/* ---- 0. Plug-ins ----------------------------------------------------------------------------
+ * Ops from a shared library, by explicit path only: a pipeline document is data and cannot name
+ * one. Must outlive every pipeline parsed with its ops. */
+typedef struct mr_plugin mr_plugin;
+
+MR_API mr_status mr_plugin_open(mr_plugin **out, const char *path, mr_error *err);
+MR_API const mr_op_class *const *mr_plugin_ops(const mr_plugin *plugin); /* NULL-terminated */
+MR_API void mr_plugin_close(mr_plugin *plugin);
+
+/* ---- 1. Pipelines ---------------------------------------------------------------------------
+ * A pipeline is a value: a JSON document, checked against the tables of its source and ops.
+ * Parsing reads no data and opens no dataset. extra_ops (NULL allowed) is a NULL-terminated array
+ * of op tables beside the built-in ones. */
+typedef struct mr_pipeline mr_pipeline;
+
+MR_API mr_status mr_pipeline_parse(mr_pipeline **out, const char *json, size_t size,
+                                   const mr_op_class *const *extra_ops, mr_error *err);
+MR_API mr_status mr_pipeline_load(mr_pipeline **out, const char *path,
+                                  const mr_op_class *const *extra_ops, mr_error *err);
+MR_API void mr_pipeline_free(mr_pipeline *pipeline);
+
+/* The document with every default written out and keys in a fixed order. */
+MR_API const char *mr_pipeline_json(const mr_pipeline *pipeline);
+
+/* 32 hexadecimal digits: what determines the bytes (source kind, ops, their parameters and
+ * versions, fields), not where the data lies nor seed, batch and epochs. */
+MR_API const char *mr_pipeline_fingerprint(const mr_pipeline *pipeline);
+
+/* Settings of the document, as given or by default. */
+typedef struct mr_settings {
+    int64_t batch; /* samples per step, over all ranks together */
+    int64_t seed;
+    int64_t epochs;
+    bool shuffle;
+    int32_t remainder; /* mr_remainder */
+    int32_t on_error;  /* mr_on_error */
+    mr_strings fields; /* names asked for; empty: all that are not optional */
+} mr_settings;
+
+typedef enum mr_remainder {
+    MR_KEEP, /* the last batch is short; with several ranks some may get none */
+    MR_DROP, /* samples that do not fill a batch are left out */
+    MR_PAD   /* the last batch is filled up from the start of the epoch's order */
+} mr_remainder;
+
+typedef enum mr_on_error {
+    MR_ON_ERROR_FAIL, /* a bad sample ends the run with an error that names it */
+    MR_ON_ERROR_SKIP  /* it is replaced by another, chosen by the law, counted and listed */
+} mr_on_error;
+
+MR_API const mr_settings *mr_pipeline_settings(const mr_pipeline *pipeline);
+
+/* What a sample looks like after the source (stage 0) and after each op (stage k). */
+typedef struct mr_stage {
+    const char *name;   /* of the source or op */
+    const char *params; /* JSON object, complete */
+    const char *field;  /* the field it works on */
+    mr_type out;
+} mr_stage;
+
+MR_API int32_t mr_pipeline_n_stages(const mr_pipeline *pipeline);
+MR_API const mr_stage *mr_pipeline_stage(const mr_pipeline *pipeline, int32_t i);
+
+/* Fields of a sample as delivered. */
+MR_API int32_t mr_pipeline_n_fields(const mr_pipeline *pipeline);
+MR_API const mr_field *mr_pipeline_field(const mr_pipeline *pipeline, int32_t i);
+
+/* ---- 2. Batches -----------------------------------------------------------------------------
+ * One array per field, 64-byte aligned, with a leading axis over the samples. */
+typedef struct mr_batch mr_batch;
+
+typedef struct mr_array {
+    const char *name;
+    mr_dtype dtype;
+    int32_t n_dims; /* dense: 1 + the sample's; ragged: 1 */
+    int64_t dims[MR_MAX_DIMS + 1];
+    void *data;
+    size_t size; /* bytes of data */
+
+    /* Ragged fields (a dimension varies from sample to sample): sample i is
+     * data[offsets[i] .. offsets[i + 1]), counted in elements, of shape
+     * shapes[i * sample_dims .. + sample_dims). NULL for dense fields. */
+    const int64_t *offsets;
+    const int64_t *shapes;
+    int32_t sample_dims;
+    mr_layout layout;
+} mr_array;
+
+MR_API void mr_batch_ref(mr_batch *batch);
+MR_API void mr_batch_unref(mr_batch *batch); /* NULL allowed */
+
+MR_API int64_t mr_batch_size(const mr_batch *batch);  /* samples */
+MR_API int64_t mr_batch_valid(const mr_batch *batch); /* samples that are not padding; they lead */
+MR_API int64_t mr_batch_epoch(const mr_batch *batch);
+MR_API int64_t mr_batch_step(const mr_batch *batch);           /* within the epoch */
+MR_API const int64_t *mr_batch_samples(const mr_batch *batch); /* dataset index of each sample */
+
+MR_API int32_t mr_batch_n_arrays(const mr_batch *batch);
+MR_API const mr_array *mr_batch_array(const mr_batch *batch, int32_t i);
+MR_API const mr_array *mr_batch_find(const mr_batch *batch, const char *name); /* or NULL */
+
+/* 32 hexadecimal digits over types, shapes and bytes, if mr_options.digest asked for it, else "".
+ * Made of the digests of its samples. */
+MR_API const char *mr_batch_digest(const mr_batch *batch);
+MR_API uint64_t mr_batch_sample_digest(const mr_batch *batch, int64_t i);
+
+/* ---- 3. Loaders -----------------------------------------------------------------------------
+ * A loader is a pipeline at work: the dataset is open, threads run, batches come in order. */
+typedef struct mr_loader mr_loader;
+
+typedef enum mr_io_kind {
+    MR_IO_AUTO,  /* io_uring where the kernel allows it, else threads */
+    MR_IO_URING, /* io_uring or an error */
+    MR_IO_PREAD  /* a pool of reading threads */
+} mr_io_kind;
+
+typedef struct mr_options {
+    uint32_t size;    /* sizeof(mr_options): MR_OPTIONS_INIT sets it */
+    uint32_t threads; /* 0: one per CPU this process may use */
+    uint32_t world;   /* number of ranks; 0 counts as 1 */
+    uint32_t rank;
+    int64_t seed;   /* -1: the pipeline's */
+    int64_t batch;  /* 0: the pipeline's. Over all ranks; a multiple of world */
+    int64_t epochs; /* 0: the pipeline's; the run ends after epoch `epochs` - 1 */
+
+    const char *state; /* (optional) a saved state to go on from */
+    size_t state_size;
+
+    bool digest;              /* compute digests of samples and batches */
+    bool poison;              /* fill batch memory with garbage before use: for tests */
+    uint32_t batches_ahead;   /* batches being made beside the one consumed; 0: chosen */
+    uint32_t reads_in_flight; /* 0: 32. Independent of `threads` */
+    int64_t read_ahead_bytes; /* 0: 64 MB. Most that read-ahead holds, but always one file */
+    mr_io_kind io;
+    const char *disable_cpu;       /* (optional) features not to use, "avx2,avx512": for tests */
+    const mr_allocator *allocator; /* (optional) for batch memory, pinned memory for instance;
+                                      its memory must stay valid until the last batch is gone */
+    mr_log log;                    /* (optional) warnings: skipped entries, bad samples */
+} mr_options;
+
+#define MR_OPTIONS_INIT                                                                            \
+    { .size = (uint32_t)sizeof(mr_options), .seed = -1 }
+
+/* Lists the dataset, starts threads. The pipeline must outlive the loader. options may be NULL. */
+MR_API mr_status mr_loader_open(mr_loader **out, const mr_pipeline *pipeline,
+                                const mr_options *options, mr_error *err);
+
+/* MR_OK: *out is the next batch, to be given back with mr_batch_unref. MR_END: all epochs are
+ * over. Blocks meanwhile. A failure is final: later calls return the same error. */
+MR_API mr_status mr_loader_next(mr_loader *loader, mr_batch **out, mr_error *err);
+
+/* Makes a blocked and every later mr_loader_next return MR_E_CANCELLED. Any thread. */
+MR_API void mr_loader_cancel(mr_loader *loader);
+
+/* Ends threads and frees the loader, at any time. Batches that were handed out stay valid. */
+MR_API void mr_loader_close(mr_loader *loader);
+
+MR_API int64_t mr_loader_n_samples(const mr_loader *loader);  /* in the dataset */
+MR_API int64_t mr_loader_n_steps(const mr_loader *loader);    /* of a whole epoch, for this rank */
+MR_API int64_t mr_loader_steps_left(const mr_loader *loader); /* of the run, for this rank */
+MR_API const char *mr_loader_fingerprint(const mr_loader *loader); /* of the dataset */
+
+/* Digest of all batches delivered so far, in order; 32 hexadecimal digits into `out`. */
+MR_API void mr_loader_digest(const mr_loader *loader, char out[33]);
+
+/* ---- 4. State -------------------------------------------------------------------------------
+ * The state after the last delivered batch: a JSON document of less than MR_STATE_MAX bytes that
+ * carries fingerprints, seed, epoch and position. It fits any world size and any batch size:
+ * position counts samples of the global order. A state that does not fit the pipeline, dataset or
+ * seed is refused with MR_E_STATE and says what differs. */
+#define MR_STATE_MAX 1024
+
+MR_API mr_status mr_loader_save(const mr_loader *loader, char *buffer, size_t size,
+                                mr_error *err); /* terminated text */
+
+/* Writes text to a file so that it is whole or the old one stays: temporary name, sync, rename. */
+MR_API mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_error *err);
+
+/* Reads a whole file of at most `limit` bytes; *out is ended by a zero byte (not counted) and is
+ * freed with mr_free. */
+MR_API mr_status mr_file_load(const char *path, size_t limit, char **out, size_t *size,
+                              mr_error *err);
+MR_API void mr_free(void *memory);
+
+/* ---- 5. Statistics -------------------------------------------------------------------------- */
+typedef struct mr_stats {
+    uint32_t size; /* sizeof(mr_stats), set by the caller */
+    uint32_t threads;
+    int64_t samples;      /* delivered */
+    int64_t batches;      /* delivered */
+    int64_t skipped;      /* bad samples replaced, in delivered batches */
+    int64_t bytes_read;   /* by the reads that finished */
+    int64_t wait_ns;      /* that mr_loader_next spent waiting */
+    int64_t memory_bound; /* bytes: see Caveats */
+    int64_t batch_bytes;  /* of one dense batch */
+    uint32_t batches_ahead;
+    uint32_t reads_in_flight;
+    uint32_t morsel; /* samples per ticket */
+    const char *io;  /* "io_uring", "pread" or "none" */
+    const char *cpu; /* features in use, "avx2" */
+} mr_stats;
+
+MR_API void mr_loader_stats(const mr_loader *loader, mr_stats *out);
+
+/* Bad samples that were replaced in delivered batches, oldest first; at most the first 1,000 are
+ * kept, all are counted. */
+typedef struct mr_skip {
+    int64_t epoch, step, sample, replacement;
+    const mr_error *error; /* borrowed until the loader closes */
+} mr_skip;
+
+MR_API int64_t mr_loader_n_skips(const mr_loader *loader); /* kept */
+MR_API mr_status mr_loader_skip(const mr_loader *loader, int64_t i, mr_skip *out);
+
+/* ---- 6. Tables ------------------------------------------------------------------------------
+ * What this build can do. Everything the command and the bindings know, they know from here. */
+MR_API int32_t mr_n_ops(void);
+MR_API const mr_op_class *mr_op_at(int32_t i);          /* sorted by name */
+MR_API const mr_op_class *mr_op_find(const char *name); /* or NULL */
+MR_API int32_t mr_n_sources(void);
+MR_API const mr_source_class *mr_source_at(int32_t i);
+MR_API const mr_source_class *mr_source_find(const char *name);
+MR_API const mr_param *mr_settings_params(void); /* rows of the document's own keys */
+
+/* Parts left out of this build: what, and which library would bring it. */
+typedef struct mr_missing {
+    const char *kind; /* "op", "source" or "codec" */
+    const char *name;
+    const char *needs; /* "libwebp" */
+} mr_missing;
+
+MR_API int32_t mr_n_missing(void);
+MR_API const mr_missing *mr_missing_at(int32_t i);
+
+/* Runs one op by itself, without a pipeline: for tests, tools and the curious. params is a JSON
+ * object or NULL. *out gets a type and memory to be freed with mr_free. disable_cpu as in
+ * mr_options. */
+MR_API mr_status mr_op_apply(const mr_op_class *op, const char *params, const mr_key *key,
+                             const mr_view *in, const char *disable_cpu, mr_view *out,
+                             mr_error *err);
+
+/* Runs an op on an example's input and gives the digest of what comes out. */
+MR_API mr_status mr_op_example_digest(const mr_op_class *op, const mr_example *example,
+                                      char out[33], mr_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* codec.h - what an image decoder is: one file in this folder with one const table
+ * mr_codec_NAME at its end. The build finds it; a line "MR_REQUIRES(pkg-config-name ...)" in the
+ * file's first comment makes it optional. decode_image asks each codec in turn whether the bytes
+ * are its own; the header is read before any pixel is allocated.
+ *
+ * A codec keeps nothing from one image to the next. libjpeg's decompressor for instance would
+ * carry quantisation and Huffman tables over, and a file that lacks its own would then decode by
+ * those of whatever file came before. */
+#ifndef MR_CODECS_CODEC_H
+#define MR_CODECS_CODEC_H
+
+#include <millrace/op.h>
+
+typedef struct mr_image_header {
+    int64_t width, height; /* as stored, before orientation */
+    int32_t orientation;   /* EXIF 1..8; 1 where absent or damaged */
+} mr_image_header;
+
+typedef struct mr_decode_request {
+    int64_t width, height; /* as header() said */
+    int32_t channels;      /* 1: grey as Pillow's convert("L"); 3: RGB as its convert("RGB") */
+    bool lenient;          /* warnings of the library are no errors */
+    uint8_t *out;          /* height x width x channels, contiguous, as stored (not oriented) */
+    mr_call *call;         /* for mr_scratch */
+} mr_decode_request;
+
+typedef struct mr_codec {
+    const char *name; /* "jpeg" */
+    bool (*sniff)(const uint8_t *bytes, size_t size);
+    /* Fills `out` from the file's beginning and metadata; refuses more than max_pixels. Damage
+     * further on is decode()'s to find. */
+    mr_status (*header)(const uint8_t *bytes, size_t size, int64_t max_pixels, mr_image_header *out,
+                        mr_error *err);
+    mr_status (*decode)(const uint8_t *bytes, size_t size, const mr_decode_request *request,
+                        mr_error *err);
+} mr_codec;
+
+/* Metadata beyond this is refused: nothing that belongs to a picture is as large, and looking
+ * through it must stay cheap. Counts what compressed text expands to. */
+#define MR_METADATA_MAX ((size_t)16 << 20)
+
+/* ---- Shared by the codecs (codec.c) ---- */
+
+/* MR_E_LIMIT if width x height is over max_pixels, MR_E_CORRUPT if either is not positive. */
+mr_status mr_codec_check_size(int64_t width, int64_t height, int64_t max_pixels, mr_error *err);
+
+/* MR_E_LIMIT for a file with more than MR_METADATA_MAX of metadata. */
+mr_status mr_codec_too_much_metadata(const char *format, mr_error *err);
+
+/* Notes the byte of a failure that is already set; NULL allowed. Returns `status`. */
+mr_status mr_codec_at_byte(mr_error *err, mr_status status, size_t offset);
+
+/* What bytes that no codec knows seem to be: "a GIF image", "an HTML page", "an empty file";
+ * NULL: nothing that is known. */
+const char *mr_looks_like(const uint8_t *bytes, size_t size);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jpeg.c - JPEG through libjpeg-turbo. MR_REQUIRES(libjpeg)
+ *
+ * Pixels are those of Pillow: accurate integer DCT, smooth upsampling, CMYK taken as Adobe stores
+ * it. A warning of the library means that it guessed (grey filler for missing data, for instance),
+ * so it counts as damage unless the request is lenient.
+ *
+ * libjpeg reports failure through a callback that must not return: it jumps back into guarded().
+ * Everything that is alive across the jump lives in the reader, and the only memory that libjpeg
+ * allocates meanwhile is its own, freed there too. */
+#include "codecs/codec.h"
+#include "codecs/exif.h"
+#include "codecs/pixels.h"
+#include "core/error.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+#include <jpeglib.h>
+#include <jerror.h>
+
+/* A progressive file costs pixels x scans, whatever its size: a few hundred kilobytes can keep a
+ * core busy for a minute. Encoders write about 10 scans. */
+enum { SCANS_ALWAYS = 32, SCANS_NEVER = 500 };
+#define SCANNED_PIXELS_MAX ((int64_t)1 << 28)
+
+/* ---- The file's segments, without libjpeg ---- */
+enum { SOI = 0xD8, EOI = 0xD9, SOS = 0xDA, TEM = 0x01, RST0 = 0xD0, RST7 = 0xD7, APP1 = 0xE1 };
+
+typedef struct survey {
+    int64_t scans;
+    size_t segment_bytes; /* of everything but image data */
+    mr_metadata metadata;
+} survey;
+
+typedef struct segment {
+    int marker;
+    const uint8_t *data;
+    size_t size;
+} segment;
+
+static bool has_payload(int marker) {
+    return marker != SOI && marker != TEM && !(marker >= RST0 && marker <= RST7);
+}
+
+/* The next segment from *at on, past image data and garbage; false at EOI or the end of the file.
+ * Finds markers as libjpeg does. */
+static bool next_segment(const uint8_t *bytes, size_t size, size_t *at, segment *out) {
+    const uint8_t *end = bytes + size, *p = bytes + *at;
+    while (p < end && (p = memchr(p, 0xFF, (size_t)(end - p))) != NULL) {
+        while (p < end && *p == 0xFF) {
+            p++;
+        }
+        int marker = p < end ? *p++ : EOI;
+        if (marker == EOI) {
+            return false;
+        }
+        if (marker == 0 || !has_payload(marker)) {
+            continue;
+        }
+        size_t left = (size_t)(end - p), length = left >= 2 ? (size_t)(p[0] << 8 | p[1]) : 0;
+        if (length < 2 || length > left) {
+            return false;
+        }
+        *out = (segment){marker, p + 2, length - 2};
+        *at = (size_t)(p - bytes) + length;
+        return true;
+    }
+    return false;
+}
+
+static void note_metadata(const segment *s, mr_metadata *metadata) {
+    static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
+    if (s->marker != APP1) {
+        return;
+    }
+    if (s->size > 6 && memcmp(s->data, "Exif\0", 6) == 0 && metadata->exif_size == 0) {
+        metadata->exif = s->data;
+        metadata->exif_size = s->size;
+    } else if (s->size > sizeof xmp && memcmp(s->data, xmp, sizeof xmp) == 0) {
+        metadata->xmp = s->data + sizeof xmp;
+        metadata->xmp_size = s->size - sizeof xmp;
+    }
+}
+
+/* Looks at all segments, or at those before the first scan. */
+static mr_status look_through(const uint8_t *bytes, size_t size, bool whole, survey *out,
+                              mr_error *err) {
+    segment s;
+    size_t at = 2;
+    *out = (survey){0};
+    while ((whole || out->scans == 0) && next_segment(bytes, size, &at, &s)) {
+        if (s.marker == SOS) {
+            out->scans++;
+        }
+        out->segment_bytes += s.size + 4;
+        if (out->segment_bytes > MR_METADATA_MAX) {
+            return mr_codec_at_byte(err, mr_codec_too_much_metadata("JPEG", err), at);
+        }
+        note_metadata(&s, &out->metadata);
+    }
+    return MR_OK;
+}
+
+/* ---- libjpeg with a way back ---- */
+typedef struct reader {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf trap;
+    mr_status status; /* what the jump brings back */
+    mr_error *err;
+    const uint8_t *bytes;
+    size_t size;
+    bool lenient;
+    int64_t max_pixels;               /* header() */
+    mr_image_header *header;          /* header() */
+    const mr_decode_request *request; /* decode() */
+    uint8_t *row;                     /* decode(): one row before it is converted, or NULL */
+} reader;
+
+static reader *reader_of(j_common_ptr jpeg) {
+    return jpeg->client_data;
+}
+
+/* Bytes consumed. After the end libjpeg reads from a made-up EOI outside the file. */
+static size_t position(const reader *r) {
+    const struct jpeg_source_mgr *source = r->jpeg.src;
+    if (!source || source->next_input_byte < r->bytes ||
+        source->next_input_byte > r->bytes + r->size) {
+        return r->size;
+    }
+    return (size_t)(source->next_input_byte - r->bytes);
+}
+
+static _Noreturn void give_up(reader *r, mr_status status) {
+    r->status = mr_codec_at_byte(r->err, status, position(r));
+    longjmp(r->trap, 1);
+}
+
+static mr_status status_of(int message) {
+    switch (message) {
+    case JERR_OUT_OF_MEMORY:
+        return MR_E_MEMORY;
+    case JERR_ARITH_NOTIMPL:
+    case JERR_BAD_PRECISION:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_NOTIMPL:
+    case JERR_NOT_COMPILED:
+    case JERR_SOF_UNSUPPORTED:
+        return MR_E_UNSUPPORTED;
+    case JERR_IMAGE_TOO_BIG:
+    case JERR_WIDTH_OVERFLOW:
+        return MR_E_LIMIT;
+    default:
+        return MR_E_CORRUPT;
+    }
+}
+
+static void on_error(j_common_ptr jpeg) {
+    reader *r = reader_of(jpeg);
+    char text[JMSG_LENGTH_MAX];
+    jpeg->err->format_message(jpeg, text);
+    give_up(r, mr_fail(r->err, status_of(jpeg->err->msg_code), "cannot decode JPEG: %s", text));
+}
+
+static void on_message(j_common_ptr jpeg, int level) {
+    reader *r = reader_of(jpeg);
+    if (level >= 0 || r->lenient) {
+        return;
+    }
+    char text[JMSG_LENGTH_MAX];
+    jpeg->err->format_message(jpeg, text);
+    mr_status status = mr_fail(r->err, MR_E_CORRUPT, "cannot decode JPEG: %s", text);
+    mr_hint(r->err, "libjpeg would go on with guessed pixels; \"lenient\": true allows it");
+    give_up(r, status);
+}
+
+static void on_output(j_common_ptr jpeg) {
+    (void)jpeg; /* the library would print to stderr */
+}
+
+static mr_status too_many_scans(reader *r, int64_t scans) {
+    return mr_fail(r->err, MR_E_LIMIT, "cannot decode JPEG: %lld scans over %u x %u pixels",
+                   (long long)scans, r->jpeg.image_width, r->jpeg.image_height);
+}
+
+static bool scans_allowed(const reader *r, int64_t scans) {
+    int64_t pixels = (int64_t)r->jpeg.image_width * r->jpeg.image_height;
+    return scans <= SCANS_ALWAYS || (scans <= SCANS_NEVER && pixels <= SCANNED_PIXELS_MAX / scans);
+}
+
+/* The file was looked through beforehand; this holds even if libjpeg saw it otherwise. */
+static void on_progress(j_common_ptr jpeg) {
+    reader *r = reader_of(jpeg);
+    if (!scans_allowed(r, r->jpeg.input_scan_number)) {
+        give_up(r, too_many_scans(r, r->jpeg.input_scan_number));
+    }
+}
+
+static void open_file(reader *r) {
+    jpeg_create_decompress(&r->jpeg);
+    r->progress.progress_monitor = on_progress;
+    r->jpeg.progress = &r->progress;
+    jpeg_mem_src(&r->jpeg, r->bytes, (unsigned long)r->size);
+    jpeg_read_header(&r->jpeg, TRUE);
+}
+
+/* Runs work() so that libjpeg's errors come back here. */
+static mr_status guarded(reader *r, mr_status (*work)(reader *r)) {
+    mr_status status;
+    r->jpeg.err = jpeg_std_error(&r->errors);
+    r->jpeg.client_data = r;
+    r->errors.error_exit = on_error;
+    r->errors.emit_message = on_message;
+    r->errors.output_message = on_output;
+    if (setjmp(r->trap) == 0) {
+        status = work(r);
+    } else {
+        status = r->status;
+    }
+    jpeg_destroy_decompress(&r->jpeg);
+    return status;
+}
+
+/* ---- Header ---- */
+static mr_status read_header(reader *r) {
+    open_file(r);
+    r->header->width = r->jpeg.image_width;
+    r->header->height = r->jpeg.image_height;
+    return mr_codec_check_size(r->header->width, r->header->height, r->max_pixels, r->err);
+}
+
+static mr_status header(const uint8_t *bytes, size_t size, int64_t max_pixels, mr_image_header *out,
+                        mr_error *err) {
+    survey seen;
+    reader r = {.bytes = bytes, .size = size, .err = err};
+    r.lenient = true; /* decode() tells about warnings, once it knows whether they matter */
+    r.max_pixels = max_pixels;
+    r.header = out;
+    MR_TRY(look_through(bytes, size, false, &seen, err));
+    MR_TRY(guarded(&r, read_header));
+    out->orientation = mr_orientation(&seen.metadata);
+    return MR_OK;
+}
+
+/* ---- Pixels ---- */
+
+/* Huffman codes take at least a bit for the DC value of every block, so a short file cannot hold a
+ * large image: known before libjpeg allocates and fills it. */
+static mr_status check_enough_data(reader *r) {
+    uint64_t blocks = 0;
+    for (int i = 0; i < r->jpeg.num_components; i++) {
+        const jpeg_component_info *c = &r->jpeg.comp_info[i];
+        blocks += (uint64_t)c->width_in_blocks * c->height_in_blocks;
+    }
+    if (r->jpeg.arith_code || r->lenient || blocks / 8 <= r->size) {
+        return MR_OK;
+    }
+    mr_status status =
+        mr_fail(r->err, MR_E_CORRUPT, "cannot decode JPEG: %u x %u pixels do not fit in %zu bytes",
+                r->jpeg.image_width, r->jpeg.image_height, r->size);
+    mr_hint(r->err, "the file is probably cut off");
+    return mr_codec_at_byte(r->err, status, r->size);
+}
+
+static mr_status check_scans(reader *r) {
+    survey seen;
+    if (!jpeg_has_multiple_scans(&r->jpeg)) {
+        return MR_OK;
+    }
+    MR_TRY(look_through(r->bytes, r->size, true, &seen, r->err));
+    return scans_allowed(r, seen.scans) ? MR_OK : too_many_scans(r, seen.scans);
+}
+
+/* Chooses what libjpeg gives; rows that are not yet what is wanted go through r->row. */
+static mr_status choose_output(reader *r) {
+    bool grey = r->request->channels == 1;
+    size_t row = 0;
+    switch (r->jpeg.num_components) {
+    case 1:
+        r->jpeg.out_color_space = grey ? JCS_GRAYSCALE : JCS_RGB;
+        break;
+    case 3: /* Pillow makes grey from RGB, not from the luma that is stored */
+        r->jpeg.out_color_space = JCS_RGB;
+        row = grey ? 3 : 0;
+        break;
+    case 4:
+        r->jpeg.out_color_space = JCS_CMYK;
+        row = 4;
+        break;
+    default:
+        return mr_fail(r->err, MR_E_UNSUPPORTED, "cannot decode JPEG: %d components",
+                       r->jpeg.num_components);
+    }
+    row *= r->jpeg.image_width;
+    r->row = row > 0 ? mr_scratch(r->request->call, row) : NULL;
+    return row > 0 && !r->row ? mr_fail_memory(r->err, row) : MR_OK;
+}
+
+static void convert_row(const reader *r, uint8_t *out) {
+    size_t n = r->jpeg.image_width;
+    bool grey = r->request->channels == 1;
+    if (r->jpeg.num_components == 4) {
+        mr_cmyk_to_rgb(r->row, grey ? r->row : out, n);
+    }
+    if (grey) {
+        mr_rgb_to_grey(r->row, 3, out, n);
+    }
+}
+
+static mr_status read_pixels(reader *r) {
+    open_file(r);
+    if (r->jpeg.image_width != r->request->width || r->jpeg.image_height != r->request->height) {
+        return mr_fail(r->err, MR_E_INTERNAL, "JPEG header changed between two readings");
+    }
+    MR_TRY(check_enough_data(r));
+    MR_TRY(check_scans(r));
+    MR_TRY(choose_output(r));
+    r->jpeg.dct_method = JDCT_ISLOW;
+    jpeg_start_decompress(&r->jpeg);
+    size_t stride = (size_t)r->request->width * (size_t)r->request->channels;
+    while (r->jpeg.output_scanline < r->jpeg.output_height) {
+        uint8_t *out = r->request->out + r->jpeg.output_scanline * stride;
+        JSAMPROW target = r->row ? r->row : out;
+        jpeg_read_scanlines(&r->jpeg, &target, 1);
+        if (r->row) {
+            convert_row(r, out);
+        }
+    }
+    jpeg_finish_decompress(&r->jpeg);
+    return MR_OK;
+}
+
+static mr_status decode(const uint8_t *bytes, size_t size, const mr_decode_request *request,
+                        mr_error *err) {
+    reader r = {.bytes = bytes, .size = size, .err = err};
+    r.lenient = request->lenient;
+    r.request = request;
+    return guarded(&r, read_pixels);
+}
+
+static bool sniff(const uint8_t *bytes, size_t size) {
+    return size >= 3 && memcmp(bytes, "\xFF\xD8\xFF", 3) == 0;
+}
+
+extern const mr_codec mr_codec_jpeg;
+const mr_codec mr_codec_jpeg = {
+    .name = "jpeg",
+    .sniff = sniff,
+    .header = header,
+    .decode = decode,
+};

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* webp.c - WebP through libwebp. MR_REQUIRES(libwebp libwebpdemux)
+ *
+ * Pixels are those of Pillow: alpha is dropped, and of an animation the first frame is shown on a
+ * black canvas. The container is checked as a whole, so a file that is cut off anywhere is
+ * refused. */
+#include "codecs/codec.h"
+#include "codecs/exif.h"
+#include "codecs/pixels.h"
+#include "core/error.h"
+
+#include <string.h>
+#include <webp/decode.h>
+#include <webp/demux.h>
+
+enum { RIFF_HEADER = 12, CHUNK_HEADER = 8 };
+
+static const char *status_text(VP8StatusCode status) {
+    switch (status) {
+    case VP8_STATUS_OUT_OF_MEMORY:
+        return "out of memory";
+    case VP8_STATUS_UNSUPPORTED_FEATURE:
+        return "unsupported feature";
+    case VP8_STATUS_NOT_ENOUGH_DATA:
+    case VP8_STATUS_SUSPENDED:
+        return "the data ends early";
+    default:
+        return "bitstream error";
+    }
+}
+
+static mr_status fail_status(VP8StatusCode status, mr_error *err) {
+    mr_status code = status == VP8_STATUS_OUT_OF_MEMORY         ? MR_E_MEMORY
+                     : status == VP8_STATUS_UNSUPPORTED_FEATURE ? MR_E_UNSUPPORTED
+                                                                : MR_E_CORRUPT;
+    return mr_fail(err, code, "cannot decode WebP: %s", status_text(status));
+}
+
+/* ---- Metadata ---- */
+static uint32_t read_32(const uint8_t *p) {
+    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+}
+
+static bool is_image_chunk(const uint8_t *type) {
+    return memcmp(type, "VP8", 3) == 0 || memcmp(type, "ALPH", 4) == 0 ||
+           memcmp(type, "ANMF", 4) == 0;
+}
+
+static void note_metadata(const uint8_t *type, size_t size, mr_metadata *out) {
+    if (memcmp(type, "EXIF", 4) == 0 && out->exif_size == 0) {
+        out->exif = type + CHUNK_HEADER;
+        out->exif_size = size;
+    } else if (memcmp(type, "XMP ", 4) == 0 && out->xmp_size == 0) {
+        out->xmp = type + CHUNK_HEADER;
+        out->xmp_size = size;
+    }
+}
+
+static mr_status look_through(const uint8_t *bytes, size_t size, mr_metadata *out, mr_error *err) {
+    size_t at = RIFF_HEADER, metadata_bytes = 0;
+    *out = (mr_metadata){0};
+    while (size - at >= CHUNK_HEADER) {
+        const uint8_t *type = bytes + at;
+        size_t length = read_32(type + 4), left = size - at - CHUNK_HEADER;
+        if (length > left) {
+            break; /* decode() tells */
+        }
+        metadata_bytes += is_image_chunk(type) ? 0 : length + CHUNK_HEADER;
+        if (metadata_bytes > MR_METADATA_MAX) {
+            return mr_codec_at_byte(err, mr_codec_too_much_metadata("WebP", err), at);
+        }
+        note_metadata(type, length, out);
+        length += length & 1; /* chunks are padded to even sizes */
+        at += CHUNK_HEADER + (length < left ? length : left);
+    }
+    return MR_OK;
+}
+
+/* ---- Header ---- */
+static mr_status header(const uint8_t *bytes, size_t size, int64_t max_pixels, mr_image_header *out,
+                        mr_error *err) {
+    mr_metadata metadata;
+    WebPBitstreamFeatures features;
+    VP8StatusCode status = WebPGetFeatures(bytes, size, &features);
+    if (status != VP8_STATUS_OK) {
+        return fail_status(status, err);
+    }
+    out->width = features.width;
+    out->height = features.height;
+    MR_TRY(mr_codec_check_size(out->width, out->height, max_pixels, err));
+    MR_TRY(look_through(bytes, size, &metadata, err));
+    out->orientation = mr_orientation(&metadata);
+    return MR_OK;
+}
+
+/* ---- Pixels ---- */
+
+/* Decodes a frame into memory with `step` bytes per pixel, 3 or 4. */
+static mr_status decode_frame(const WebPIterator *frame, uint8_t *out, size_t step, size_t stride,
+                              mr_error *err) {
+    WebPDecoderConfig config;
+    if (!WebPInitDecoderConfig(&config)) {
+        return mr_fail(err, MR_E_INTERNAL, "libwebp has another version than its headers");
+    }
+    config.output.colorspace = step == 4 ? MODE_RGBA : MODE_RGB;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA.rgba = out;
+    config.output.u.RGBA.stride = (int)stride;
+    config.output.u.RGBA.size = stride * (size_t)(frame->height - 1) + (size_t)frame->width * step;
+    VP8StatusCode status = WebPDecode(frame->fragment.bytes, frame->fragment.size, &config);
+    return status == VP8_STATUS_OK ? MR_OK : fail_status(status, err);
+}
+
+static void convert_frame(const WebPIterator *frame, const uint8_t *in, size_t step,
+                          const mr_decode_request *request, uint8_t *out, size_t out_stride) {
+    size_t width = (size_t)frame->width;
+    for (int y = 0; y < frame->height; y++, in += width * step, out += out_stride) {
+        if (request->channels == 1) {
+            mr_rgb_to_grey(in, step, out, width);
+        } else {
+            mr_rgb_to_rgb(in, step, out, width);
+        }
+    }
+}
+
+/* A frame with alpha is decoded with it although it is dropped: damage to it is damage. */
+static mr_status place_frame(const WebPIterator *frame, const mr_decode_request *request,
+                             mr_error *err) {
+    size_t channels = (size_t)request->channels;
+    size_t stride = (size_t)request->width * channels;
+    size_t step = frame->has_alpha ? 4 : 3;
+    uint8_t *out =
+        request->out + (size_t)frame->y_offset * stride + (size_t)frame->x_offset * channels;
+    if (step == channels) {
+        return decode_frame(frame, out, step, stride, err);
+    }
+    size_t row = (size_t)frame->width * step, size = row * (size_t)frame->height;
+    uint8_t *pixels = mr_scratch(request->call, size);
+    if (!pixels) {
+        return mr_fail_memory(err, size);
+    }
+    MR_TRY(decode_frame(frame, pixels, step, row, err));
+    convert_frame(frame, pixels, step, request, out, stride);
+    return MR_OK;
+}
+
+static bool fits(const WebPIterator *frame, const mr_decode_request *request) {
+    return frame->width > 0 && frame->height > 0 && frame->x_offset >= 0 && frame->y_offset >= 0 &&
+           frame->x_offset + frame->width <= request->width &&
+           frame->y_offset + frame->height <= request->height;
+}
+
+static mr_status decode_first(const WebPDemuxer *demux, const mr_decode_request *request,
+                              mr_error *err) {
+    WebPIterator frame;
+    if (WebPDemuxGetI(demux, WEBP_FF_CANVAS_WIDTH) != request->width ||
+        WebPDemuxGetI(demux, WEBP_FF_CANVAS_HEIGHT) != request->height) {
+        return mr_fail(err, MR_E_CORRUPT, "cannot decode WebP: two sizes of the canvas");
+    }
+    if (!WebPDemuxGetFrame(demux, 1, &frame)) {
+        return mr_fail(err, MR_E_CORRUPT, "cannot decode WebP: no frame");
+    }
+    mr_status status;
+    if (!fits(&frame, request)) {
+        status = mr_fail(err, MR_E_CORRUPT, "cannot decode WebP: frame outside the canvas");
+    } else {
+        if (frame.width < request->width || frame.height < request->height) {
+            memset(request->out, 0,
+                   (size_t)request->width * (size_t)request->height * (size_t)request->channels);
+        }
+        status = place_frame(&frame, request, err);
+    }
+    WebPDemuxReleaseIterator(&frame);
+    return status;
+}
+
+static mr_status fail_container(const uint8_t *bytes, size_t size, mr_error *err) {
+    uint64_t promised = (uint64_t)read_32(bytes + 4) + 8;
+    if (promised > size) {
+        mr_status status = mr_fail(
+            err, MR_E_CORRUPT, "cannot decode WebP: the file ends early, after %zu of %llu bytes",
+            size, (unsigned long long)promised);
+        return mr_codec_at_byte(err, status, size);
+    }
+    return mr_fail(err, MR_E_CORRUPT, "cannot decode WebP: the container is damaged");
+}
+
+static mr_status decode(const uint8_t *bytes, size_t size, const mr_decode_request *request,
+                        mr_error *err) {
+    WebPData data = {bytes, size};
+    WebPDemuxer *demux = WebPDemux(&data);
+    if (!demux) {
+        return fail_container(bytes, size, err);
+    }
+    mr_status status = decode_first(demux, request, err);
+    WebPDemuxDelete(demux);
+    return status;
+}
+
+static bool sniff(const uint8_t *bytes, size_t size) {
+    return size >= RIFF_HEADER && memcmp(bytes, "RIFF", 4) == 0 &&
+           memcmp(bytes + 8, "WEBP", 4) == 0;
+}
+
+extern const mr_codec mr_codec_webp;
+const mr_codec mr_codec_webp = {
+    .name = "webp",
+    .sniff = sniff,
+    .header = header,
+    .decode = decode,
+};

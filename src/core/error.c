@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* error.c - filling and printing the caller's mr_error. */
+#include "core/error.h"
+
+#include <millrace/millrace.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *mr_status_text(mr_status status) {
+    switch (status) {
+#define STATUS_TEXT(name, number, text)                                                            \
+    case name:                                                                                     \
+        return text;
+        MR_STATUS_MAP(STATUS_TEXT)
+#undef STATUS_TEXT
+    }
+    return "unknown status";
+}
+
+static void start(mr_error *err, mr_status code, int sys) {
+    err->code = code;
+    err->sys = sys;
+    err->hint[0] = '\0';
+}
+
+mr_status mr_fail(mr_error *err, mr_status code, const char *format, ...) {
+    if (err) {
+        va_list args;
+        start(err, code, 0);
+        va_start(args, format);
+        vsnprintf(err->text, sizeof err->text, format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+mr_status mr_fail_errno(mr_error *err, mr_status code, int sys, const char *format, ...) {
+    if (err) {
+        char number[32];
+        va_list args;
+        start(err, code, sys);
+        va_start(args, format);
+        vsnprintf(err->text, sizeof err->text, format, args);
+        va_end(args);
+        size_t used = strlen(err->text);
+        const char *text = strerrordesc_np(sys);
+        snprintf(number, sizeof number, "error %d", sys);
+        snprintf(err->text + used, sizeof err->text - used, ": %s", text ? text : number);
+    }
+    return code;
+}
+
+mr_status mr_fail_memory(mr_error *err, size_t size) {
+    return mr_fail(err, MR_E_MEMORY, "cannot allocate %zu bytes", size);
+}
+
+mr_status mr_hint(mr_error *err, const char *format, ...) {
+    if (!err) {
+        return MR_OK;
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->hint, sizeof err->hint, format, args);
+    va_end(args);
+    return err->code;
+}
+
+void mr_error_at_op(mr_error *err, const char *op) {
+    if (err) {
+        snprintf(err->op, sizeof err->op, "%s", op);
+    }
+}
+
+void mr_error_at_json(mr_error *err, const char *where) {
+    if (err) {
+        snprintf(err->where, sizeof err->where, "%s", where);
+    }
+}
+
+void mr_error_at_sample(mr_error *err, int64_t sample, const char *source) {
+    if (err) {
+        err->sample = sample;
+        mr_text_escape(err->source, sizeof err->source, source);
+    }
+}
+
+static bool is_continuation(unsigned char byte) {
+    return (byte & 0xC0) == 0x80;
+}
+
+/* Length of the well-formed UTF-8 sequence at s, or 0. Surrogates, overlong forms and code points
+ * past U+10FFFF are not well-formed. */
+static size_t utf8_length(const unsigned char *s) {
+    if (s[0] < 0x80) {
+        return 1;
+    }
+    if (s[0] >= 0xC2 && s[0] <= 0xDF) {
+        return is_continuation(s[1]) ? 2 : 0;
+    }
+    if (s[0] >= 0xE0 && s[0] <= 0xEF) {
+        bool tail = is_continuation(s[1]) && is_continuation(s[2]);
+        bool overlong = s[0] == 0xE0 && s[1] < 0xA0;
+        bool surrogate = s[0] == 0xED && s[1] > 0x9F;
+        return tail && !overlong && !surrogate ? 3 : 0;
+    }
+    if (s[0] >= 0xF0 && s[0] <= 0xF4) {
+        bool tail = is_continuation(s[1]) && is_continuation(s[2]) && is_continuation(s[3]);
+        bool overlong = s[0] == 0xF0 && s[1] < 0x90;
+        bool too_large = s[0] == 0xF4 && s[1] > 0x8F;
+        return tail && !overlong && !too_large ? 4 : 0;
+    }
+    return 0;
+}
+
+static bool is_control(const unsigned char *s, size_t length) {
+    return length == 1 && (s[0] < 0x20 || s[0] == 0x7F);
+}
+
+char *mr_text_escape(char *buffer, size_t size, const char *text) {
+    const unsigned char *s = (const unsigned char *)text;
+    size_t used = 0;
+    while (*s) {
+        size_t length = utf8_length(s);
+        bool raw = length > 0 && !is_control(s, length);
+        size_t needed = raw ? length : 4;
+        if (used + needed + 1 > size) {
+            break;
+        }
+        if (raw) {
+            memcpy(buffer + used, s, length);
+        } else {
+            snprintf(buffer + used, size - used, "\\x%02X", s[0]);
+        }
+        used += needed;
+        s += raw ? length : 1;
+    }
+    buffer[used] = '\0';
+    return buffer;
+}
+
+/* Appends to a text that may already be longer than its buffer, counting as snprintf does. */
+static void append(char *buffer, size_t size, size_t *length, const char *format, ...)
+    MR_PRINTF(4, 5);
+
+static void append(char *buffer, size_t size, size_t *length, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    size_t room = *length < size ? size - *length : 0;
+    int n = vsnprintf(room ? buffer + *length : NULL, room, format, args);
+    va_end(args);
+    *length += n > 0 ? (size_t)n : 0;
+}
+
+static void append_place(const mr_error *err, char *buffer, size_t size, size_t *length) {
+    if (err->source[0]) {
+        append(buffer, size, length, "  file: %s", err->source);
+        if (err->sample >= 0) {
+            append(buffer, size, length, " (sample %lld", (long long)err->sample);
+            if (err->offset >= 0) {
+                append(buffer, size, length, ", byte %lld", (long long)err->offset);
+            }
+            append(buffer, size, length, ")");
+        }
+        append(buffer, size, length, "\n");
+    }
+    if (err->op[0]) {
+        append(buffer, size, length, "  op: %s\n", err->op);
+    }
+    if (err->where[0]) {
+        append(buffer, size, length, "  at: %s\n", err->where);
+    }
+}
+
+size_t mr_error_format(const mr_error *err, char *buffer, size_t size) {
+    size_t length = 0;
+    if (size > 0) {
+        buffer[0] = '\0';
+    }
+    append(buffer, size, &length, "error: %s\n",
+           err->text[0] ? err->text : mr_status_text(err->code));
+    append_place(err, buffer, size, &length);
+    if (err->hint[0]) {
+        append(buffer, size, &length, "  hint: %s\n", err->hint);
+    }
+    return length;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* error.h - helpers around mr_error for use inside the library. */
+#ifndef MR_CORE_ERROR_H
+#define MR_CORE_ERROR_H
+
+#include <millrace/types.h>
+
+/* Passes a failure up. */
+#define MR_TRY(expression)                                                                         \
+    do {                                                                                           \
+        mr_status mr_try_status = (expression);                                                    \
+        if (mr_try_status < 0) {                                                                   \
+            return mr_try_status;                                                                  \
+        }                                                                                          \
+    } while (0)
+
+/* As mr_fail, with errno's number and text added. */
+mr_status mr_fail_errno(mr_error *err, mr_status code, int sys, const char *format, ...)
+    MR_PRINTF(4, 5);
+
+mr_status mr_fail_memory(mr_error *err, size_t size);
+
+/* Name the place of a failure that is already set; NULL allowed. */
+void mr_error_at_op(mr_error *err, const char *op);
+void mr_error_at_json(mr_error *err, const char *where);
+void mr_error_at_sample(mr_error *err, int64_t sample, const char *source);
+
+/* Copies text into a buffer, writing bytes that are not printable UTF-8 as \xNN. Returns buffer. */
+char *mr_text_escape(char *buffer, size_t size, const char *text);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hash.c - XXH3 behind our own names. Inlined: a call per label would cost more than the hash. */
+#define XXH_INLINE_ALL
+#include "core/hash.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+mr_hasher *mr_hasher_new(void) {
+    XXH3_state_t *state = XXH3_createState();
+    if (state) {
+        XXH3_128bits_reset(state);
+    }
+    return (mr_hasher *)state;
+}
+
+void mr_hasher_free(mr_hasher *hasher) {
+    XXH3_freeState((XXH3_state_t *)hasher);
+}
+
+void mr_hasher_bytes(mr_hasher *hasher, const void *data, size_t size) {
+    if (size > 0) {
+        XXH3_128bits_update((XXH3_state_t *)hasher, data, size);
+    }
+}
+
+void mr_hasher_number(mr_hasher *hasher, int64_t number) {
+    unsigned char bytes[8];
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (unsigned char)((uint64_t)number >> (8 * i));
+    }
+    mr_hasher_bytes(hasher, bytes, sizeof bytes);
+}
+
+void mr_hasher_text(mr_hasher *hasher, const char *text) {
+    size_t length = strlen(text);
+    mr_hasher_number(hasher, (int64_t)length);
+    mr_hasher_bytes(hasher, text, length);
+}
+
+mr_hash128 mr_hasher_value(const mr_hasher *hasher) {
+    XXH128_hash_t hash = XXH3_128bits_digest((const XXH3_state_t *)hasher);
+    return (mr_hash128){hash.low64, hash.high64};
+}
+
+uint64_t mr_hash64(const void *data, size_t size, uint64_t seed) {
+    return XXH3_64bits_withSeed(data, size, seed);
+}
+
+mr_hash128 mr_hash(const void *data, size_t size) {
+    XXH128_hash_t hash = XXH3_128bits(data, size);
+    return (mr_hash128){hash.low64, hash.high64};
+}
+
+void mr_hash_hex(mr_hash128 hash, char out[33]) {
+    static const char digits[] = "0123456789abcdef";
+    for (int i = 0; i < 32; i++) {
+        uint64_t half = i < 16 ? hash.high : hash.low;
+        out[i] = digits[half >> (60 - 4 * (i % 16)) & 15];
+    }
+    out[32] = '\0';
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c - allocation: see memory.h. */
+#include "core/memory.h"
+
+#include <millrace/millrace.h>
+#include <stdlib.h>
+
+void *mr_zalloc(size_t count, size_t size) {
+    return calloc(count ? count : 1, size ? size : 1);
+}
+
+void mr_free(void *memory) {
+    free(memory);
+}
+
+static size_t round_up(size_t size) {
+    return (size + MR_ALIGN - 1) & ~(size_t)(MR_ALIGN - 1);
+}
+
+static void *default_alloc(void *user, size_t size, size_t align) {
+    (void)user;
+    void *memory = NULL;
+    return posix_memalign(&memory, align, size ? size : 1) == 0 ? memory : NULL;
+}
+
+static void default_release(void *user, void *memory, size_t size) {
+    (void)user;
+    (void)size;
+    free(memory);
+}
+
+const mr_allocator mr_default_allocator = {default_alloc, default_release, NULL};
+
+/* ---- Arena ---- */
+struct mr_arena_block {
+    mr_arena_block *older;
+    size_t capacity;
+    _Alignas(MR_ALIGN) unsigned char data[];
+};
+
+static mr_arena_block *block_new(size_t capacity) {
+    void *memory = NULL;
+    if (posix_memalign(&memory, MR_ALIGN, sizeof(mr_arena_block) + capacity) != 0) {
+        return NULL;
+    }
+    mr_arena_block *block = memory;
+    block->older = NULL;
+    block->capacity = capacity;
+    return block;
+}
+
+void *mr_arena_take(mr_arena *arena, size_t size) {
+    if (size > SIZE_MAX / 2) {
+        return NULL;
+    }
+    size = round_up(size ? size : 1);
+    if (!arena->blocks || arena->blocks->capacity - arena->used < size) {
+        mr_arena_block *block = block_new(size);
+        if (!block) {
+            return NULL;
+        }
+        block->older = arena->blocks;
+        arena->blocks = block;
+        arena->total += size;
+        arena->used = 0;
+    }
+    void *piece = arena->blocks->data + arena->used;
+    arena->used += size;
+    return piece;
+}
+
+void mr_arena_reset(mr_arena *arena) {
+    size_t total = arena->total;
+    if (arena->blocks && (arena->blocks->older || total > MR_ARENA_KEEP)) {
+        mr_arena_free(arena);
+        arena->blocks = total <= MR_ARENA_KEEP ? block_new(total) : NULL;
+        arena->total = arena->blocks ? total : 0;
+    }
+    arena->used = 0;
+}
+
+void mr_arena_free(mr_arena *arena) {
+    while (arena->blocks) {
+        mr_arena_block *older = arena->blocks->older;
+        free(arena->blocks);
+        arena->blocks = older;
+    }
+    arena->used = 0;
+    arena->total = 0;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* philox.c - the counter-based generator, and the draws made of it. */
+#include "core/philox.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/hash.h"
+
+static void philox_round(uint32_t c[4], uint32_t key0, uint32_t key1) {
+    uint64_t product0 = (uint64_t)0xD2511F53u * c[0];
+    uint64_t product1 = (uint64_t)0xCD9E8D57u * c[2];
+    uint32_t next0 = (uint32_t)(product1 >> 32) ^ c[1] ^ key0;
+    uint32_t next2 = (uint32_t)(product0 >> 32) ^ c[3] ^ key1;
+    c[1] = (uint32_t)product1;
+    c[3] = (uint32_t)product0;
+    c[0] = next0;
+    c[2] = next2;
+}
+
+void mr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
+    uint32_t key0 = key[0], key1 = key[1];
+    memcpy(out, counter, 4 * sizeof *out);
+    for (int round = 0; round < 10; round++) {
+        philox_round(out, key0, key1);
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+}
+
+uint32_t mr_op_word(const char *name, uint32_t occurrence) {
+    return (uint32_t)mr_hash64(name, strlen(name), occurrence);
+}
+
+uint64_t mr_draw_u64(const mr_key *key, uint32_t draw) {
+    const uint32_t counter[4] = {key->epoch, (uint32_t)key->sample, key->op,
+                                 (uint32_t)(key->sample >> 32) << 16 | (draw & 0xFFFFu)};
+    const uint32_t seed[2] = {(uint32_t)key->seed, (uint32_t)(key->seed >> 32)};
+    uint32_t out[4];
+    mr_philox(counter, seed, out);
+    return (uint64_t)out[1] << 32 | out[0];
+}
+
+double mr_draw_unit(const mr_key *key, uint32_t draw) {
+    return (double)(mr_draw_u64(key, draw) >> 11) * 0x1p-53;
+}
+
+double mr_draw_range(const mr_key *key, uint32_t draw, double low, double high) {
+    return low + (high - low) * mr_draw_unit(key, draw);
+}
+
+/* Fixed-point multiplication: for n below 2^32 its bias is under 2^-32, and it needs no loop. */
+int64_t mr_draw_below(const mr_key *key, uint32_t draw, int64_t n) {
+    unsigned __int128 product = (unsigned __int128)mr_draw_u64(key, draw) * (uint64_t)n;
+    return (int64_t)(product >> 64);
+}
+
+/* ---- exp and log in fixed IEEE order ---- */
+static const double LN2_HIGH = 0x1.62e42fee00000p-1; /* the leading 32 bits of ln 2 */
+static const double LN2_LOW = 0x1.a39ef35793c76p-33;
+
+double mr_exact_exp(double x) {
+    double k = nearbyint(x * 0x1.71547652b82fep+0);
+    double r = (x - k * LN2_HIGH) - k * LN2_LOW; /* |r| <= ln(2) / 2 */
+    double sum = 1.0;
+    for (int i = 18; i >= 1; i--) { /* Taylor by Horner: r^19 / 19! is below 2^-80 */
+        sum = 1.0 + sum * r / i;
+    }
+    return ldexp(sum, (int)k);
+}
+
+double mr_exact_log(double x) {
+    int exponent = 0;
+    double m = frexp(x, &exponent); /* [0.5, 1) */
+    if (m < 0x1.6a09e667f3bcdp-1) { /* keep m in [sqrt(1/2), sqrt(2)) */
+        m *= 2.0;
+        exponent--;
+    }
+    double s = (m - 1.0) / (m + 1.0), s2 = s * s; /* log m = 2 atanh s, |s| <= 0.172 */
+    double sum = 0.0;
+    for (int i = 25; i >= 1; i -= 2) {
+        sum = sum * s2 + 1.0 / i;
+    }
+    return exponent * LN2_HIGH + (2.0 * s * sum + exponent * LN2_LOW);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin.c - ops from a shared library that the caller names. */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/registry.h"
+
+struct mr_plugin {
+    void *handle;
+    const mr_op_class *const *ops;
+};
+
+static mr_status check_op(const char *path, const mr_op_class *op, mr_error *err) {
+    if (op->abi != MR_OP_ABI || op->size > sizeof *op) {
+        return mr_fail(err, MR_E_UNSUPPORTED,
+                       "%s: op \"%s\" was built for op interface %u, this library has %u", path,
+                       op->name, op->abi, MR_OP_ABI);
+    }
+    if (mr_op_find(op->name)) {
+        return mr_fail(err, MR_E_PARAM, "%s: op \"%s\" exists already", path, op->name);
+    }
+    if (!op->plan || !op->run) {
+        return mr_fail(err, MR_E_PARAM, "%s: op \"%s\" has no plan or no run", path, op->name);
+    }
+    return MR_OK;
+}
+
+static mr_status load_ops(mr_plugin *plugin, const char *path, mr_error *err) {
+    mr_plugin_ops_fn *entry = NULL;
+    void *symbol = dlsym(plugin->handle, "mr_plugin_ops");
+    memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from object to function pointer */
+    plugin->ops = entry ? entry(MR_OP_ABI) : NULL;
+    if (!plugin->ops) {
+        return mr_fail(err, MR_E_UNSUPPORTED, "%s exports no mr_plugin_ops() for this version",
+                       path);
+    }
+    for (const mr_op_class *const *op = plugin->ops; *op; op++) {
+        MR_TRY(check_op(path, *op, err));
+    }
+    return MR_OK;
+}
+
+mr_status mr_plugin_open(mr_plugin **out, const char *path, mr_error *err) {
+    mr_plugin *plugin = mr_zalloc(1, sizeof *plugin);
+    if (!plugin) {
+        return mr_fail_memory(err, sizeof *plugin);
+    }
+    plugin->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    mr_status status = plugin->handle
+                           ? load_ops(plugin, path, err)
+                           : mr_fail(err, MR_E_NOT_FOUND, "cannot load plug-in: %s", dlerror());
+    if (status < 0) {
+        mr_plugin_close(plugin);
+        return status;
+    }
+    *out = plugin;
+    return MR_OK;
+}
+
+const mr_op_class *const *mr_plugin_ops(const mr_plugin *plugin) {
+    return plugin->ops;
+}
+
+void mr_plugin_close(mr_plugin *plugin) {
+    if (plugin) {
+        if (plugin->handle) {
+            dlclose(plugin->handle);
+        }
+        mr_free(plugin);
+    }
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.c - see file.h. */
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/error.h"
+
+/* ---- Wording ---- */
+mr_status mr_open_failed(const char *path, int sys, mr_error *err) {
+    char shown[256];
+    mr_status code = sys == ENOENT || sys == ENOTDIR ? MR_E_NOT_FOUND : MR_E_IO;
+    mr_text_escape(shown, sizeof shown, path);
+    mr_fail_errno(err, code, sys, "cannot open %s", shown);
+    if (sys == EMFILE || sys == ENFILE) {
+        mr_hint(err, "raise the limit on open files (ulimit -n) or lower reads_in_flight");
+    }
+    return code;
+}
+
+mr_status mr_read_failed(int sys, int64_t offset, mr_error *err) {
+    if (err) {
+        err->offset = offset;
+    }
+    return mr_fail_errno(err, MR_E_IO, sys, "cannot read");
+}
+
+mr_status mr_file_shrank(int64_t offset, mr_error *err) {
+    if (err) {
+        err->offset = offset;
+    }
+    return mr_fail(err, MR_E_CORRUPT, "the file became shorter while it was read");
+}
+
+/* ---- Extents ---- */
+static int open_for_reading(const char *path) {
+    int fd;
+    do {
+        fd = open(path, MR_OPEN_FLAGS);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+mr_status mr_extent_check(const mr_extent *extent, uint32_t mode, int64_t file_size,
+                          mr_open_extent *out, mr_error *err) {
+    if (!S_ISREG(mode)) {
+        return mr_fail(err, MR_E_UNSUPPORTED, "not a regular file%s",
+                       S_ISDIR(mode) ? " but a folder" : "");
+    }
+    int64_t length = extent->length >= 0 ? extent->length : file_size - extent->offset;
+    if (length < 0 || extent->offset + length > file_size) {
+        return mr_fail(err, MR_E_CORRUPT, "the file has %lld bytes, wanted %lld from byte %lld",
+                       (long long)file_size, (long long)length, (long long)extent->offset);
+    }
+    if (length > extent->limit) {
+        mr_fail(err, MR_E_LIMIT, "%lld bytes are more than the limit of %lld", (long long)length,
+                (long long)extent->limit);
+        mr_hint(err, "raise max_file_bytes of the source if the file is what you want");
+        return MR_E_LIMIT;
+    }
+    out->offset = extent->offset;
+    out->size = (size_t)length;
+    return MR_OK;
+}
+
+mr_status mr_extent_open(const mr_extent *extent, mr_open_extent *out, mr_error *err) {
+    struct stat info;
+    int fd = open_for_reading(extent->path);
+    if (fd < 0) {
+        return mr_open_failed(extent->path, errno, err);
+    }
+    mr_status status = fstat(fd, &info) == 0
+                           ? mr_extent_check(extent, info.st_mode, info.st_size, out, err)
+                           : mr_read_failed(errno, -1, err);
+    if (status < 0) {
+        close(fd);
+        return status;
+    }
+    out->fd = fd;
+    return MR_OK;
+}
+
+mr_status mr_extent_read(const mr_open_extent *open, void *data, mr_error *err) {
+    size_t done = 0;
+    while (done < open->size) {
+        int64_t at = open->offset + (int64_t)done;
+        ssize_t n = pread(open->fd, (char *)data + done, open->size - done, at);
+        if (n < 0 && errno != EINTR) {
+            return mr_read_failed(errno, at, err);
+        }
+        if (n == 0) {
+            return mr_file_shrank(at, err);
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return MR_OK;
+}
+
+void mr_extent_close(const mr_open_extent *open) {
+    close(open->fd);
+}
+
+/* ---- Whole small files ---- */
+mr_status mr_file_load(const char *path, size_t limit, char **out, size_t *size, mr_error *err) {
+    const mr_extent extent = {path, 0, -1, (int64_t)limit};
+    mr_open_extent open = {-1, 0, 0};
+    MR_TRY(mr_extent_open(&extent, &open, err));
+    char *data = malloc(open.size + 1);
+    mr_status status = data ? mr_extent_read(&open, data, err) : mr_fail_memory(err, open.size + 1);
+    mr_extent_close(&open);
+    if (status < 0) {
+        free(data);
+        return status;
+    }
+    data[open.size] = '\0';
+    *out = data;
+    *size = open.size;
+    return MR_OK;
+}
+
+static int write_all(int fd, const char *text, size_t size) {
+    while (size > 0) {
+        ssize_t n = write(fd, text, size);
+        if (n < 0 && errno != EINTR) {
+            return -1;
+        }
+        text += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+    return fsync(fd);
+}
+
+/* The new name is safe only once the folder that holds it is on disk too. */
+static int sync_folder_of(const char *path) {
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (fd < 0) {
+        return -1;
+    }
+    int result = fsync(fd);
+    close(fd);
+    return result == 0 || errno == EINVAL ? 0 : -1; /* some file systems cannot sync folders */
+}
+
+static mr_status replace_failed(const char *path, const char *temporary, int sys, mr_error *err) {
+    char shown[256];
+    if (temporary) {
+        unlink(temporary);
+    }
+    mr_text_escape(shown, sizeof shown, path);
+    return mr_fail_errno(err, MR_E_IO, sys, "cannot write %s", shown);
+}
+
+mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_error *err) {
+    char temporary[PATH_MAX];
+    int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    if (n < 0 || (size_t)n >= sizeof temporary) {
+        return replace_failed(path, NULL, ENAMETOOLONG, err);
+    }
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        return replace_failed(path, NULL, errno, err);
+    }
+    int failed = write_all(fd, text, size) != 0 ? errno : 0;
+    if (close(fd) != 0 && !failed) {
+        failed = errno;
+    }
+    if (!failed && rename(temporary, path) != 0) {
+        failed = errno;
+    }
+    if (failed) {
+        return replace_failed(path, temporary, failed, err);
+    }
+    return sync_folder_of(path) == 0 ? MR_OK : replace_failed(path, NULL, errno, err);
+}

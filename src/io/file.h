@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.h - reading samples from files, one at a time and to the end, and replacing small files
+ * safely. Interrupted and short calls are continued. */
+#ifndef MR_IO_FILE_H
+#define MR_IO_FILE_H
+
+#include <millrace/millrace.h>
+
+/* An extent whose file is open and whose length is known. */
+typedef struct mr_open_extent {
+    int fd;
+    int64_t offset;
+    size_t size;
+} mr_open_extent;
+
+/* Opens a regular file and checks the extent against its size and limit. */
+mr_status mr_extent_open(const mr_extent *extent, mr_open_extent *out, mr_error *err);
+
+/* Reads all of it. A file that turned out shorter than it said is MR_E_CORRUPT. */
+mr_status mr_extent_read(const mr_open_extent *open, void *data, mr_error *err);
+void mr_extent_close(const mr_open_extent *open);
+
+/* The checks of mr_extent_open for a file opened by other means; mode and file_size from stat. */
+mr_status mr_extent_check(const mr_extent *extent, uint32_t mode, int64_t file_size,
+                          mr_open_extent *out, mr_error *err);
+
+/* The errors of opening and reading, worded once for every back-end. */
+mr_status mr_open_failed(const char *path, int sys, mr_error *err);
+mr_status mr_read_failed(int sys, int64_t offset, mr_error *err);
+mr_status mr_file_shrank(int64_t offset, mr_error *err);
+
+#define MR_OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) /* never wait for a FIFO */
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels.c - which variants run on which CPU. */
+#include "kernels/kernels.h"
+
+#include "core/cpu.h"
+
+static const mr_kernels scalar = {
+    .name = "scalar",
+    .resample_rows = mr_resample_rows_scalar,
+    .resample_columns = mr_resample_columns_scalar,
+    .lookup_32 = mr_lookup_32_scalar,
+    .lookup_16 = mr_lookup_16_scalar,
+    .split = mr_split_scalar,
+    .mirror = mr_mirror_scalar,
+};
+
+#if defined(__x86_64__)
+static const mr_kernels avx2 = {
+    .name = "avx2",
+    .resample_rows = mr_resample_rows_avx2,
+    .resample_columns = mr_resample_columns_avx2,
+    .lookup_32 = mr_lookup_32_avx2,
+    .lookup_16 = mr_lookup_16_avx2,
+    .split = mr_split_avx2,
+    .mirror = mr_mirror_avx2,
+};
+#endif
+
+const mr_kernels *mr_kernels_for(uint32_t cpu_features) {
+#if defined(__x86_64__)
+    if (cpu_features & MR_CPU_AVX2) {
+        return &avx2;
+    }
+#endif
+    (void)cpu_features;
+    return &scalar;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels.h - the inner loops over pixels.
+ *
+ * Every loop has a scalar reference; a variant for more capable CPUs gives the same bits (integer
+ * arithmetic, or values taken from a table), so which one runs is nobody's business. Images are
+ * rows of interleaved bytes, 1 or 3 channels where a kernel asks for `channels`. */
+#ifndef MR_KERNELS_KERNELS_H
+#define MR_KERNELS_KERNELS_H
+
+#include <millrace/types.h>
+
+/* ---- Resampling -----------------------------------------------------------------------------
+ * An output pixel is a weighted sum of `count` input pixels from `first` on. Weights are fixed
+ * point with MR_TAP_BITS bits behind the point, as Pillow's are; beside each stand its two parts,
+ * weight = high * 2^15 + low with 0 <= low < 2^15, which fit 16-bit multipliers. */
+#define MR_TAP_BITS 22
+#define MR_TAP_LOW_BITS 15
+#define MR_TAP_ALIGN 8
+
+typedef struct mr_taps {
+    int32_t n_out;
+    int32_t width;    /* weights per output: a multiple of MR_TAP_ALIGN; those unused are 0 */
+    int32_t most;     /* largest count */
+    int32_t *first;   /* n_out */
+    int32_t *count;   /* n_out, at least 1 */
+    int32_t *weights; /* n_out x width */
+    int16_t *high, *low;
+} mr_taps;
+
+typedef struct mr_kernels {
+    const char *name;
+
+    /* Along rows: `rows` rows of `in`, stride apart, become rows of taps->n_out pixels without
+     * gaps. No byte from in_end on is read. */
+    void (*resample_rows)(uint8_t *out, const uint8_t *in, size_t stride, const uint8_t *in_end,
+                          int32_t rows, int32_t channels, const mr_taps *taps);
+
+    /* Along columns: rows of row_bytes bytes, stride apart, become taps->n_out rows without gaps.
+     */
+    void (*resample_columns)(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
+                             const mr_taps *taps);
+
+    /* Each byte replaced by its entry in the table of its channel: tables[channel * 256 + byte].
+     * planar: all of channel 0 first, then channel 1 ...; else pixels stay interleaved. */
+    void (*lookup_32)(uint32_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                      const uint32_t *tables, bool planar);
+    void (*lookup_16)(uint16_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                      const uint16_t *tables, bool planar);
+
+    /* Interleaved bytes to planes. */
+    void (*split)(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
+
+    /* One row with its pixels in reverse order. out and in do not overlap. */
+    void (*mirror)(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
+} mr_kernels;
+
+/* The best variant for a set of features of core/cpu.h; 0 is the scalar reference. */
+const mr_kernels *mr_kernels_for(uint32_t cpu_features);
+
+/* ---- Resampling, from the top ---------------------------------------------------------------- */
+typedef enum mr_filter { MR_BILINEAR, MR_BICUBIC, MR_NEAREST } mr_filter;
+
+/* A rectangle of pixels inside a larger image. */
+typedef struct mr_pixels {
+    const uint8_t *data; /* its first pixel */
+    size_t stride;       /* bytes from row to row */
+    int64_t height, width;
+    int32_t channels;
+    const uint8_t *end; /* one past the last byte of the whole image */
+} mr_pixels;
+
+/* Bytes of memory that mr_resample needs; 0 when it needs none. */
+size_t mr_resample_memory(const mr_pixels *in, int64_t height, int64_t width, mr_filter filter);
+
+/* Makes `out` (height x width x channels, no gaps) of `in`. Equal to Pillow's Image.resize of the
+ * cut-out rectangle. `memory` is aligned to 64 bytes. */
+void mr_resample(const mr_kernels *kernels, const mr_pixels *in, uint8_t *out, int64_t height,
+                 int64_t width, mr_filter filter, void *memory);
+
+/* The weights of one axis, for tests; memory of mr_taps_memory bytes, aligned to 64. */
+size_t mr_taps_memory(int64_t n_in, int64_t n_out, mr_filter filter);
+void mr_taps_make(mr_taps *taps, int64_t n_in, int64_t n_out, mr_filter filter, void *memory);
+
+/* ---- Scalar references ----------------------------------------------------------------------- */
+void mr_resample_rows_scalar(uint8_t *out, const uint8_t *in, size_t stride, const uint8_t *in_end,
+                             int32_t rows, int32_t channels, const mr_taps *taps);
+void mr_resample_columns_scalar(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
+                                const mr_taps *taps);
+void mr_lookup_32_scalar(uint32_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                         const uint32_t *tables, bool planar);
+void mr_lookup_16_scalar(uint16_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                         const uint16_t *tables, bool planar);
+void mr_split_scalar(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
+void mr_mirror_scalar(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
+
+/* Part of a row or of the columns, for the edges that a vector does not fit. */
+void mr_resample_row_part(uint8_t *out, const uint8_t *in, int32_t channels, const mr_taps *taps,
+                          int32_t from);
+void mr_resample_column_part(uint8_t *out, const uint8_t *in, size_t stride, size_t from, size_t to,
+                             const mr_taps *taps, int32_t y);
+
+/* ---- Variants -------------------------------------------------------------------------------- */
+#if defined(__x86_64__)
+void mr_resample_rows_avx2(uint8_t *out, const uint8_t *in, size_t stride, const uint8_t *in_end,
+                           int32_t rows, int32_t channels, const mr_taps *taps);
+void mr_resample_columns_avx2(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
+                              const mr_taps *taps);
+void mr_lookup_32_avx2(uint32_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                       const uint32_t *tables, bool planar);
+void mr_lookup_16_avx2(uint16_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                       const uint16_t *tables, bool planar);
+void mr_split_avx2(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
+void mr_mirror_avx2(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
+#endif
+
+#endif

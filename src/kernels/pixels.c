@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pixels.c - loops that treat each pixel by itself: tables, planes, mirrors. Scalar references. */
+#include "kernels/kernels.h"
+
+/* Element i of channel c of the output, planar or interleaved. */
+#define OUT_INDEX(i, c) (planar ? (size_t)(c)*pixels + (i) : (i)*n + (size_t)(c))
+
+void mr_lookup_32_scalar(uint32_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                         const uint32_t *tables, bool planar) {
+    size_t n = (size_t)channels;
+    for (size_t c = 0; c < n; c++) {
+        for (size_t i = 0; i < pixels; i++) {
+            out[OUT_INDEX(i, c)] = tables[c * 256 + in[i * n + c]];
+        }
+    }
+}
+
+void mr_lookup_16_scalar(uint16_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                         const uint16_t *tables, bool planar) {
+    size_t n = (size_t)channels;
+    for (size_t c = 0; c < n; c++) {
+        for (size_t i = 0; i < pixels; i++) {
+            out[OUT_INDEX(i, c)] = tables[c * 256 + in[i * n + c]];
+        }
+    }
+}
+
+void mr_split_scalar(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels) {
+    size_t n = (size_t)channels;
+    for (size_t c = 0; c < n; c++) {
+        for (size_t i = 0; i < pixels; i++) {
+            out[c * pixels + i] = in[i * n + c];
+        }
+    }
+}
+
+static void mirror_3(uint8_t *out, const uint8_t *in, size_t pixels) {
+    const uint8_t *from = in + 3 * pixels;
+    for (size_t i = 0; i < pixels; i++) {
+        from -= 3;
+        out[0] = from[0];
+        out[1] = from[1];
+        out[2] = from[2];
+        out += 3;
+    }
+}
+
+void mr_mirror_scalar(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels) {
+    if (channels == 3) {
+        mirror_3(out, in, pixels);
+        return;
+    }
+    for (size_t i = 0; i < pixels; i++) {
+        out[i] = in[pixels - 1 - i];
+    }
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* resample.c - resizing, equal to Pillow's bit for bit.
+ *
+ * Weights are computed in double, normalised to a sum of 1 and rounded to 22 fractional bits. The
+ * image is first resampled along its rows, then along its columns, each time rounded to bytes. The
+ * order of the floating-point operations is part of the result: keep it. */
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ALIGN 64u
+
+/* ---- Filters ---- */
+static double bilinear(double x) {
+    x = fabs(x);
+    return x < 1.0 ? 1.0 - x : 0.0;
+}
+
+/* Keys' cubic with a = -0.5. */
+static double bicubic(double x) {
+    const double a = -0.5;
+    x = fabs(x);
+    if (x < 1.0) {
+        return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
+    }
+    return x < 2.0 ? (((x - 5.0) * x + 8.0) * x - 4.0) * a : 0.0;
+}
+
+typedef struct filter_row {
+    double (*at)(double x);
+    double support;
+} filter_row;
+
+static const filter_row filters[] = {
+    [MR_BILINEAR] = {bilinear, 1.0},
+    [MR_BICUBIC] = {bicubic, 2.0},
+};
+
+/* ---- Weights of one axis ---- */
+static size_t aligned(size_t bytes) {
+    return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+static double support_of(int64_t n_in, int64_t n_out, mr_filter filter) {
+    double scale = (double)n_in / (double)n_out;
+    return filters[filter].support * (scale < 1.0 ? 1.0 : scale);
+}
+
+static int32_t width_of(int64_t n_in, int64_t n_out, mr_filter filter) {
+    double reach = ceil(support_of(n_in, n_out, filter)) * 2.0 + 1.0;
+    int32_t taps = (int32_t)(reach < (double)n_in ? reach : (double)n_in);
+    return (taps + MR_TAP_ALIGN - 1) / MR_TAP_ALIGN * MR_TAP_ALIGN;
+}
+
+size_t mr_taps_memory(int64_t n_in, int64_t n_out, mr_filter filter) {
+    size_t width = (size_t)width_of(n_in, n_out, filter), n = (size_t)n_out;
+    return aligned(n * width * sizeof(int32_t)) + 2 * aligned(n * width * sizeof(int16_t)) +
+           2 * aligned(n * sizeof(int32_t)) + aligned(width * sizeof(double));
+}
+
+static void *take(unsigned char **memory, size_t bytes) {
+    void *piece = *memory;
+    *memory += aligned(bytes);
+    return piece;
+}
+
+/* Weights of one output, in double, normalised; returns how many and sets the first input. */
+static int32_t weigh(double *weights, int64_t n_in, double center, double support, double shrink,
+                     mr_filter filter, int32_t *first) {
+    int32_t low = (int32_t)(center - support + 0.5), high = (int32_t)(center + support + 0.5);
+    low = low < 0 ? 0 : low;
+    high = high > n_in ? (int32_t)n_in : high;
+    double sum = 0.0;
+    for (int32_t i = 0; i < high - low; i++) {
+        weights[i] = filters[filter].at((i + low - center + 0.5) * shrink);
+        sum += weights[i];
+    }
+    for (int32_t i = 0; i < high - low && sum != 0.0; i++) {
+        weights[i] /= sum;
+    }
+    *first = low;
+    return high - low;
+}
+
+static int32_t fixed_point(double weight) {
+    double scaled = weight * (1 << MR_TAP_BITS);
+    return (int32_t)(weight < 0.0 ? scaled - 0.5 : scaled + 0.5);
+}
+
+static void store_weights(mr_taps *taps, int32_t at, const double *weights) {
+    size_t row = (size_t)at * (size_t)taps->width;
+    for (int32_t i = 0; i < taps->width; i++) {
+        int32_t weight = i < taps->count[at] ? fixed_point(weights[i]) : 0;
+        taps->weights[row + (size_t)i] = weight;
+        taps->high[row + (size_t)i] = (int16_t)(weight >> MR_TAP_LOW_BITS);
+        taps->low[row + (size_t)i] = (int16_t)(weight & ((1 << MR_TAP_LOW_BITS) - 1));
+    }
+}
+
+void mr_taps_make(mr_taps *taps, int64_t n_in, int64_t n_out, mr_filter filter, void *memory) {
+    unsigned char *at = memory;
+    double scale = (double)n_in / (double)n_out, support = support_of(n_in, n_out, filter);
+    double shrink = 1.0 / (scale < 1.0 ? 1.0 : scale);
+    taps->n_out = (int32_t)n_out;
+    taps->width = width_of(n_in, n_out, filter);
+    taps->most = 0;
+    size_t n = (size_t)n_out, all = n * (size_t)taps->width;
+    taps->weights = take(&at, all * sizeof(int32_t));
+    taps->high = take(&at, all * sizeof(int16_t));
+    taps->low = take(&at, all * sizeof(int16_t));
+    taps->first = take(&at, n * sizeof(int32_t));
+    taps->count = take(&at, n * sizeof(int32_t));
+    double *weights = take(&at, (size_t)taps->width * sizeof(double));
+    for (int32_t i = 0; i < taps->n_out; i++) {
+        taps->count[i] =
+            weigh(weights, n_in, (i + 0.5) * scale, support, shrink, filter, &taps->first[i]);
+        taps->most = taps->count[i] > taps->most ? taps->count[i] : taps->most;
+        store_weights(taps, i, weights);
+    }
+}
+
+/* ---- Scalar loops ---- */
+static inline uint8_t to_byte(int32_t sum) {
+    int32_t value = sum >> MR_TAP_BITS;
+    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+/* `channels` is a constant where this is inlined. */
+static inline void row_part(uint8_t *out, const uint8_t *in, int32_t channels, const mr_taps *taps,
+                            int32_t from) {
+    for (int32_t x = from; x < taps->n_out; x++) {
+        const int32_t *weights = taps->weights + (size_t)x * (size_t)taps->width;
+        const uint8_t *pixel = in + (size_t)taps->first[x] * (size_t)channels;
+        for (int32_t c = 0; c < channels; c++) {
+            int32_t sum = 1 << (MR_TAP_BITS - 1);
+            for (int32_t i = 0; i < taps->count[x]; i++) {
+                sum += pixel[i * channels + c] * weights[i];
+            }
+            out[(size_t)x * (size_t)channels + (size_t)c] = to_byte(sum);
+        }
+    }
+}
+
+void mr_resample_row_part(uint8_t *out, const uint8_t *in, int32_t channels, const mr_taps *taps,
+                          int32_t from) {
+    if (channels == 3) {
+        row_part(out, in, 3, taps, from);
+    } else {
+        row_part(out, in, 1, taps, from);
+    }
+}
+
+void mr_resample_rows_scalar(uint8_t *out, const uint8_t *in, size_t stride, const uint8_t *in_end,
+                             int32_t rows, int32_t channels, const mr_taps *taps) {
+    (void)in_end;
+    for (int32_t y = 0; y < rows; y++) {
+        mr_resample_row_part(out, in, channels, taps, 0);
+        out += (size_t)taps->n_out * (size_t)channels;
+        in += stride;
+    }
+}
+
+void mr_resample_column_part(uint8_t *out, const uint8_t *in, size_t stride, size_t from, size_t to,
+                             const mr_taps *taps, int32_t y) {
+    const int32_t *weights = taps->weights + (size_t)y * (size_t)taps->width;
+    const uint8_t *top = in + (size_t)taps->first[y] * stride;
+    for (size_t x = from; x < to; x++) {
+        int32_t sum = 1 << (MR_TAP_BITS - 1);
+        for (int32_t i = 0; i < taps->count[y]; i++) {
+            sum += top[(size_t)i * stride + x] * weights[i];
+        }
+        out[x] = to_byte(sum);
+    }
+}
+
+void mr_resample_columns_scalar(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
+                                const mr_taps *taps) {
+    for (int32_t y = 0; y < taps->n_out; y++) {
+        mr_resample_column_part(out + (size_t)y * row_bytes, in, stride, 0, row_bytes, taps, y);
+    }
+}
+
+/* ---- Nearest: Pillow walks in steps, adding up, so the sum's rounding is part of the result ----
+ */
+static void nearest_columns(int32_t *columns, int64_t n_in, int64_t n_out) {
+    double step = (double)n_in / (double)n_out, at = step * 0.5;
+    for (int64_t x = 0; x < n_out; x++) {
+        int64_t column = (int64_t)at;
+        columns[x] = (int32_t)(column < n_in ? column : n_in - 1);
+        at += step;
+    }
+}
+
+static void nearest_row(uint8_t *out, const uint8_t *in, const int32_t *columns, int64_t width,
+                        int32_t channels) {
+    for (int64_t x = 0; x < width; x++) {
+        for (int32_t c = 0; c < channels; c++) {
+            *out++ = in[(size_t)columns[x] * (size_t)channels + (size_t)c];
+        }
+    }
+}
+
+static void nearest(const mr_pixels *in, uint8_t *out, int64_t height, int64_t width,
+                    void *memory) {
+    int32_t *columns = memory, *rows = columns + width;
+    size_t row_bytes = (size_t)width * (size_t)in->channels;
+    nearest_columns(columns, in->width, width);
+    nearest_columns(rows, in->height, height);
+    for (int64_t y = 0; y < height; y++, out += row_bytes) {
+        if (y > 0 && rows[y] == rows[y - 1]) {
+            memcpy(out, out - row_bytes, row_bytes);
+        } else {
+            nearest_row(out, in->data + (size_t)rows[y] * in->stride, columns, width, in->channels);
+        }
+    }
+}
+
+/* ---- From the top ---- */
+static void copy_rows(uint8_t *out, const mr_pixels *in) {
+    size_t row_bytes = (size_t)in->width * (size_t)in->channels;
+    for (int64_t y = 0; y < in->height; y++) {
+        memcpy(out + (size_t)y * row_bytes, in->data + (size_t)y * in->stride, row_bytes);
+    }
+}
+
+size_t mr_resample_memory(const mr_pixels *in, int64_t height, int64_t width, mr_filter filter) {
+    bool across = in->width != width, down = in->height != height;
+    if (filter == MR_NEAREST) {
+        return (size_t)(width + height) * sizeof(int32_t);
+    }
+    size_t bytes = across ? mr_taps_memory(in->width, width, filter) : 0;
+    bytes += down ? mr_taps_memory(in->height, height, filter) : 0;
+    size_t between = (size_t)in->height * (size_t)width * (size_t)in->channels;
+    return bytes + (across && down ? aligned(between) : 0);
+}
+
+void mr_resample(const mr_kernels *kernels, const mr_pixels *in, uint8_t *out, int64_t height,
+                 int64_t width, mr_filter filter, void *memory) {
+    bool across = in->width != width, down = in->height != height;
+    unsigned char *at = memory;
+    mr_taps taps;
+    if (!across && !down) {
+        copy_rows(out, in);
+        return;
+    }
+    if (filter == MR_NEAREST) {
+        nearest(in, out, height, width, memory);
+        return;
+    }
+    mr_pixels source = *in;
+    if (across) {
+        mr_taps_make(&taps, in->width, width, filter,
+                     take(&at, mr_taps_memory(in->width, width, filter)));
+        uint8_t *rows =
+            down ? take(&at, (size_t)in->height * (size_t)width * (size_t)in->channels) : out;
+        kernels->resample_rows(rows, in->data, in->stride, in->end, (int32_t)in->height,
+                               in->channels, &taps);
+        source.data = rows;
+        source.stride = (size_t)width * (size_t)in->channels;
+    }
+    if (down) {
+        mr_taps_make(&taps, in->height, height, filter, at);
+        kernels->resample_columns(out, source.data, source.stride,
+                                  (size_t)width * (size_t)in->channels, &taps);
+    }
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* resample_avx2.c - resampling with AVX2, equal to the scalar loops bit for bit.
+ *
+ * A weight has 23 bits and a sign, too wide for the 16-bit multiply-and-add, which is the fastest
+ * there is. So it is split: weight = high * 2^15 + low. Both parts are summed apart and joined at
+ * the end. A partial sum may wrap around; the joined sum is right modulo 2^32 and fits. */
+#include "kernels/kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <string.h>
+
+#define AVX2 __attribute__((target("avx2")))
+#define AVX2_INLINE static inline __attribute__((target("avx2"), always_inline))
+#define ROUNDING (1 << (MR_TAP_BITS - 1))
+
+AVX2_INLINE __m256i join(__m256i high, __m256i low) {
+    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(high, MR_TAP_LOW_BITS), low),
+                             MR_TAP_BITS);
+}
+
+/* Two 16-bit weights as one 32-bit pattern. */
+static inline int32_t pair(const int16_t *weights) {
+    int32_t both;
+    memcpy(&both, weights, sizeof both);
+    return both;
+}
+
+/* ---- Columns: 32 bytes of a row at a time, two taps per multiplication ---- */
+AVX2 static void column_block(uint8_t *out, const uint8_t *top, size_t stride, const int16_t *high,
+                              const int16_t *low, int32_t count) {
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i sum_high[4] = {zero, zero, zero, zero}, sum_low[4];
+    for (int k = 0; k < 4; k++) {
+        sum_low[k] = _mm256_set1_epi32(ROUNDING);
+    }
+    for (int32_t i = 0; i < count; i += 2) {
+        const uint8_t *row = top + (size_t)i * stride;
+        /* A last tap without a partner is paired with itself: that weight is 0. */
+        const uint8_t *next = i + 1 < count ? row + stride : row;
+        __m256i a = _mm256_loadu_si256((const __m256i *)row);
+        __m256i b = _mm256_loadu_si256((const __m256i *)next);
+        __m256i first = _mm256_unpacklo_epi8(a, b), second = _mm256_unpackhi_epi8(a, b);
+        __m256i pairs[4] = {_mm256_unpacklo_epi8(first, zero), _mm256_unpackhi_epi8(first, zero),
+                            _mm256_unpacklo_epi8(second, zero), _mm256_unpackhi_epi8(second, zero)};
+        __m256i weight_high = _mm256_set1_epi32(pair(high + i));
+        __m256i weight_low = _mm256_set1_epi32(pair(low + i));
+        for (int k = 0; k < 4; k++) {
+            sum_high[k] = _mm256_add_epi32(sum_high[k], _mm256_madd_epi16(pairs[k], weight_high));
+            sum_low[k] = _mm256_add_epi32(sum_low[k], _mm256_madd_epi16(pairs[k], weight_low));
+        }
+    }
+    __m256i lower =
+        _mm256_packs_epi32(join(sum_high[0], sum_low[0]), join(sum_high[1], sum_low[1]));
+    __m256i upper =
+        _mm256_packs_epi32(join(sum_high[2], sum_low[2]), join(sum_high[3], sum_low[3]));
+    _mm256_storeu_si256((__m256i *)out, _mm256_packus_epi16(lower, upper));
+}
+
+AVX2 static void column_row(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
+                            const mr_taps *taps, int32_t y) {
+    size_t weights = (size_t)y * (size_t)taps->width;
+    const uint8_t *top = in + (size_t)taps->first[y] * stride;
+    const int16_t *high = taps->high + weights, *low = taps->low + weights;
+    for (size_t x = 0; x + 32 <= row_bytes; x += 32) {
+        column_block(out + x, top + x, stride, high, low, taps->count[y]);
+    }
+    if (row_bytes % 32) { /* the last block overlaps the one before it */
+        size_t x = row_bytes - 32;
+        column_block(out + x, top + x, stride, high, low, taps->count[y]);
+    }
+}
+
+void mr_resample_columns_avx2(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
+                              const mr_taps *taps) {
+    if (row_bytes < 32) {
+        mr_resample_columns_scalar(out, in, stride, row_bytes, taps);
+        return;
+    }
+    for (int32_t y = 0; y < taps->n_out; y++) {
+        column_row(out + (size_t)y * row_bytes, in, stride, row_bytes, taps, y);
+    }
+}
+
+/* ---- Rows of three channels: four taps per multiplication, several rows share the weights ---- */
+#define GROUP 4 /* taps: 12 bytes of a load of 16 */
+
+/* Bytes r0 g0 b0 .. r3 g3 b3 to 16-bit pairs (r0 r1) (g0 g1) (b0 b1) 0 | (r2 r3) (g2 g3) ... */
+AVX2_INLINE __m256i pixel_pairs(const uint8_t *pixels) {
+    const __m256i order =
+        _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, 6, -1, 9, -1, 7,
+                         -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
+    __m128i bytes = _mm_loadu_si128((const __m128i *)pixels);
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), order);
+}
+
+/* Weights w0 w1 w2 w3 to (w0 w1) four times | (w2 w3) four times. */
+AVX2_INLINE __m256i weight_pairs(const int16_t *weights) {
+    const __m256i order = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6,
+                                           7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+    int64_t four;
+    memcpy(&four, weights, sizeof four);
+    return _mm256_shuffle_epi8(_mm256_set1_epi64x(four), order);
+}
+
+/* Adds the two halves and gives the three bytes of a pixel. */
+AVX2_INLINE int32_t finish_pixel(__m256i high, __m256i low) {
+    __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, MR_TAP_LOW_BITS), low);
+    __m128i value = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    value = _mm_srai_epi32(_mm_add_epi32(value, _mm_set1_epi32(ROUNDING)), MR_TAP_BITS);
+    value = _mm_packs_epi32(value, value);
+    return _mm_cvtsi128_si32(_mm_packus_epi16(value, value));
+}
+
+/* Writes the pixels [0, upto) of `rows` rows; `rows` is a constant where this is inlined. The
+ * four-byte store touches the next pixel, which is written later: not so at the end of a row. */
+AVX2_INLINE void colour_rows(uint8_t *out, size_t out_stride, const uint8_t *in, size_t stride,
+                             const mr_taps *taps, int32_t upto, int rows) {
+    for (int32_t x = 0; x < upto; x++) {
+        size_t weights = (size_t)x * (size_t)taps->width;
+        const uint8_t *pixels = in + (size_t)taps->first[x] * 3;
+        __m256i high[4], low[4];
+        for (int r = 0; r < rows; r++) {
+            high[r] = low[r] = _mm256_setzero_si256();
+        }
+        for (int32_t i = 0; i < taps->count[x]; i += GROUP) {
+            __m256i weight_high = weight_pairs(taps->high + weights + i);
+            __m256i weight_low = weight_pairs(taps->low + weights + i);
+            for (int r = 0; r < rows; r++) {
+                __m256i group = pixel_pairs(pixels + (size_t)r * stride + (size_t)i * 3);
+                high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(group, weight_high));
+                low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(group, weight_low));
+            }
+        }
+        for (int r = 0; r < rows; r++) {
+            int32_t pixel = finish_pixel(high[r], low[r]);
+            memcpy(out + (size_t)r * out_stride + (size_t)x * 3, &pixel,
+                   x + 1 < taps->n_out ? 4 : 3);
+        }
+    }
+}
+
+AVX2 static void colour_four(uint8_t *out, size_t out_stride, const uint8_t *in, size_t stride,
+                             const mr_taps *taps, int32_t upto) {
+    colour_rows(out, out_stride, in, stride, taps, upto, 4);
+}
+
+AVX2 static void colour_one(uint8_t *out, const uint8_t *in, const mr_taps *taps, int32_t upto) {
+    colour_rows(out, 0, in, 0, taps, upto, 1);
+}
+
+/* Outputs whose loads, whole groups of `bytes_per_group` and `extra` bytes, stay inside. */
+static int32_t loads_inside(const mr_taps *taps, size_t readable, size_t pixel_bytes, int32_t group,
+                            size_t extra) {
+    size_t groups = (size_t)((taps->most + group - 1) / group);
+    size_t reach = groups * (size_t)group * pixel_bytes + extra;
+    int32_t upto = taps->n_out;
+    while (upto > 0 && (size_t)taps->first[upto - 1] * pixel_bytes + reach > readable) {
+        upto--;
+    }
+    return upto;
+}
+
+static void rows_of_three(uint8_t *out, const uint8_t *in, size_t stride, const uint8_t *in_end,
+                          int32_t rows, const mr_taps *taps) {
+    size_t out_stride = (size_t)taps->n_out * 3;
+    int32_t y = 0;
+    for (; y + 4 <= rows; y += 4) {
+        const uint8_t *last = in + 3 * stride;
+        int32_t upto = loads_inside(taps, (size_t)(in_end - last), 3, GROUP, 4);
+        colour_four(out, out_stride, in, stride, taps, upto);
+        for (size_t r = 0; r < 4 && upto < taps->n_out; r++) {
+            mr_resample_row_part(out + r * out_stride, in + r * stride, 3, taps, upto);
+        }
+        out += 4 * out_stride;
+        in += 4 * stride;
+    }
+    for (; y < rows; y++, out += out_stride, in += stride) {
+        int32_t upto = loads_inside(taps, (size_t)(in_end - in), 3, GROUP, 4);
+        colour_one(out, in, taps, upto);
+        mr_resample_row_part(out, in, 3, taps, upto);
+    }
+}
+
+/* ---- Rows of one channel: eight taps per multiplication ---- */
+AVX2_INLINE uint8_t finish_grey(__m128i high, __m128i low) {
+    __m128i sum = _mm_add_epi32(_mm_slli_epi32(high, MR_TAP_LOW_BITS), low);
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
+    sum = _mm_srai_epi32(_mm_add_epi32(sum, _mm_set1_epi32(ROUNDING)), MR_TAP_BITS);
+    sum = _mm_packs_epi32(sum, sum);
+    return (uint8_t)_mm_cvtsi128_si32(_mm_packus_epi16(sum, sum));
+}
+
+AVX2 static void grey_row(uint8_t *out, const uint8_t *in, const mr_taps *taps, int32_t upto) {
+    for (int32_t x = 0; x < upto; x++) {
+        const int16_t *weights_high = taps->high + (size_t)x * (size_t)taps->width;
+        const int16_t *weights_low = taps->low + (size_t)x * (size_t)taps->width;
+        const uint8_t *pixels = in + taps->first[x];
+        __m128i high = _mm_setzero_si128(), low = _mm_setzero_si128();
+        for (int32_t i = 0; i < taps->count[x]; i += 8) {
+            __m128i eight = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)(pixels + i)));
+            __m128i part_high = _mm_loadu_si128((const __m128i *)(weights_high + i));
+            __m128i part_low = _mm_loadu_si128((const __m128i *)(weights_low + i));
+            high = _mm_add_epi32(high, _mm_madd_epi16(eight, part_high));
+            low = _mm_add_epi32(low, _mm_madd_epi16(eight, part_low));
+        }
+        out[x] = finish_grey(high, low);
+    }
+}
+
+static void rows_of_one(uint8_t *out, const uint8_t *in, size_t stride, const uint8_t *in_end,
+                        int32_t rows, const mr_taps *taps) {
+    for (int32_t y = 0; y < rows; y++, out += taps->n_out, in += stride) {
+        int32_t upto = loads_inside(taps, (size_t)(in_end - in), 1, 8, 0);
+        grey_row(out, in, taps, upto);
+        mr_resample_row_part(out, in, 1, taps, upto);
+    }
+}
+
+void mr_resample_rows_avx2(uint8_t *out, const uint8_t *in, size_t stride, const uint8_t *in_end,
+                           int32_t rows, int32_t channels, const mr_taps *taps) {
+    if (channels == 3) {
+        rows_of_three(out, in, stride, in_end, rows, taps);
+    } else {
+        rows_of_one(out, in, stride, in_end, rows, taps);
+    }
+}
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* center_crop.c - the op center_crop: the middle of the image. */
+#include "ops/image.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "core/error.h"
+
+typedef struct center_crop_params {
+    mr_ints size;
+} center_crop_params;
+
+static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
+    const center_crop_params *p = params;
+    MR_TRY(mr_image_check(in, err));
+    return mr_image_resized(in, mr_size_height(&p->size), mr_size_width(&p->size), out, err);
+}
+
+/* Where the crop starts; negative where the image is smaller. Halves go to the even number when
+ * cutting, and to the start when padding: torchvision does both. */
+static int64_t start_of(int64_t side, int64_t length) {
+    return side < length ? -((length - side) / 2) : (int64_t)rint((double)(side - length) / 2.0);
+}
+
+static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                     mr_error *err) {
+    const center_crop_params *p = params;
+    mr_pixels image = mr_image_pixels(in);
+    int64_t height = mr_size_height(&p->size), width = mr_size_width(&p->size);
+    (void)call;
+    (void)err;
+    mr_image_window(&image, start_of(image.height, height), start_of(image.width, width), out->data,
+                    height, width);
+    return MR_OK;
+}
+
+static const mr_param rows[] = {
+    {.name = "size",
+     .kind = MR_PARAM_INTS,
+     .offset = offsetof(center_crop_params, size),
+     .min = 1,
+     .max = MR_IMAGE_MAX_SIDE,
+     .min_len = 1,
+     .max_len = 2,
+     .doc = "A number for a square, or [height, width]."},
+    {.name = NULL},
+};
+
+static const mr_example examples[] = {
+    {"{\"size\": 6}", "image:9x11x3", ""},
+    {"{\"size\": [12, 5]}", "image:9x10x1", ""},
+    {NULL, NULL, NULL},
+};
+
+const mr_op_class mr_op_center_crop = {
+    MR_OP_HEADER,
+    .name = "center_crop",
+    .summary = "Cuts the middle out of the image.",
+    .doc = "Starts at round((side - size) / 2), halves to even, as torchvision does. Where the "
+           "image is smaller, zeros are put around it: floor((size - side) / 2) before it, the "
+           "rest behind it.",
+    .version = 1,
+    .param_size = sizeof(center_crop_params),
+    .params = rows,
+    .plan = plan,
+    .run = run,
+    .examples = examples,
+};

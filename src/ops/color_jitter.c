@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* color_jitter.c - the op color_jitter: brightness, contrast, saturation and hue, each by a drawn
+ * factor, in a drawn order.
+ *
+ * The arithmetic is Pillow's: a blend is first + factor * (second - first) in float32, cut to a
+ * byte; hue is shifted in Pillow's 8-bit HSV, whose conversions mix float32 and double. Where a
+ * value is rounded to float32 is part of the result. */
+#include "ops/image.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/error.h"
+
+enum { BRIGHTNESS, CONTRAST, SATURATION, HUE, PARTS };
+enum { DRAW_FACTOR = 0, DRAW_ORDER = PARTS };
+
+typedef struct range {
+    double low, high;
+} range;
+
+typedef struct color_jitter_params {
+    mr_floats given[PARTS];
+    range ranges[PARTS]; /* derived */
+} color_jitter_params;
+
+static const char *const part_names[] = {"brightness", "contrast", "saturation", "hue"};
+
+/* ---- Parameters ---- */
+/* One number f is [center - f, center + f], factors not below 0; two are the range itself. */
+static range range_of(const mr_floats *given, int part) {
+    double center = part == HUE ? 0.0 : 1.0, f = given->v[0];
+    range out = {center - f, center + f};
+    if (given->n == 2) {
+        out = (range){given->v[0], given->v[1]};
+    } else if (part != HUE && out.low < 0.0) {
+        out.low = 0.0;
+    }
+    return out;
+}
+
+static mr_status check_part(const color_jitter_params *p, int part, mr_error *err) {
+    const range *r = &p->ranges[part];
+    double low = part == HUE ? -0.5 : 0.0, high = part == HUE ? 0.5 : 1e6;
+    if (r->low <= r->high && r->low >= low && r->high <= high) {
+        return MR_OK;
+    }
+    mr_fail(err, MR_E_PARAM, "%s: the range [%g, %g] must be ordered and within [%g, %g]",
+            part_names[part], r->low, r->high, low, high);
+    mr_hint(err, "a number f means %s", part == HUE ? "[-f, f]" : "[max(0, 1 - f), 1 + f]");
+    return MR_E_PARAM;
+}
+
+static mr_status check(void *params, mr_error *err) {
+    color_jitter_params *p = params;
+    for (int part = 0; part < PARTS; part++) {
+        p->ranges[part] = range_of(&p->given[part], part);
+        MR_TRY(check_part(p, part, err));
+    }
+    return MR_OK;
+}
+
+/* A part whose range is its neutral value alone is left out: even a hue of 0 would round. */
+static bool is_off(const color_jitter_params *p, int part) {
+    double neutral = part == HUE ? 0.0 : 1.0;
+    return p->ranges[part].low == neutral && p->ranges[part].high == neutral;
+}
+
+static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
+    (void)params;
+    MR_TRY(mr_image_check(in, err));
+    *out = *in;
+    return MR_OK;
+}
+
+/* ---- Blends ---- */
+static inline uint8_t blend(uint8_t first, uint8_t second, float factor) {
+    float value = (float)first + factor * (float)(second - first);
+    return (uint8_t)(value <= 0.0f ? 0.0f : value >= 255.0f ? 255.0f : value);
+}
+
+/* Every byte blended with the same one. */
+static void blend_with(uint8_t *bytes, size_t size, uint8_t base, float factor) {
+    uint8_t table[256];
+    for (int i = 0; i < 256; i++) {
+        table[i] = blend(base, (uint8_t)i, factor);
+    }
+    for (size_t i = 0; i < size; i++) {
+        bytes[i] = table[bytes[i]];
+    }
+}
+
+/* The mean grey, rounded: halves up. */
+static uint8_t mean_grey(const uint8_t *bytes, size_t pixels, size_t channels) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < pixels; i++) {
+        sum += channels == 3 ? mr_luma(bytes + 3 * i) : bytes[i];
+    }
+    return (uint8_t)((double)sum / (double)pixels + 0.5);
+}
+
+static void saturate(uint8_t *bytes, size_t pixels, float factor) {
+    for (size_t i = 0; i < pixels; i++, bytes += 3) {
+        uint8_t grey = mr_luma(bytes);
+        bytes[0] = blend(grey, bytes[0], factor);
+        bytes[1] = blend(grey, bytes[1], factor);
+        bytes[2] = blend(grey, bytes[2], factor);
+    }
+}
+
+/* ---- Hue ---- */
+static inline uint8_t max_of(uint8_t a, uint8_t b) {
+    return a > b ? a : b;
+}
+
+static inline uint8_t min_of(uint8_t a, uint8_t b) {
+    return a < b ? a : b;
+}
+
+/* Hue of a pixel that is not grey, 0 .. 254. */
+static inline uint8_t hue_of(const uint8_t *rgb, uint8_t most, float spread) {
+    float red = (float)(most - rgb[0]) / spread, green = (float)(most - rgb[1]) / spread;
+    float blue = (float)(most - rgb[2]) / spread, h;
+    if (rgb[0] == most) {
+        h = blue - green;
+    } else if (rgb[1] == most) {
+        h = (float)(2.0 + (double)red - (double)blue);
+    } else {
+        h = (float)(4.0 + (double)green - (double)red);
+    }
+    double turn = (double)h / 6.0 + 1.0; /* below 2: the remainder of 1 is a subtraction */
+    float rest = (float)(turn >= 1.0 ? turn - 1.0 : turn);
+    return (uint8_t)(int)((double)rest * 255.0);
+}
+
+static inline uint8_t rounded(double value) {
+    return (uint8_t)(int)(float)round(value);
+}
+
+/* The pixel of an 8-bit hue and saturation with value v. */
+static inline void set_hsv(uint8_t *rgb, uint8_t hue, uint8_t saturation, uint8_t v) {
+    static const uint8_t order[6][3] = {{0, 3, 1}, {2, 0, 1}, {1, 0, 3},
+                                        {1, 2, 0}, {3, 1, 0}, {0, 1, 2}};
+    double sixths = (double)hue * 6.0 / 255.0;
+    int sector = (int)sixths;
+    float part = (float)(sixths - (double)(float)sector);
+    float s = (float)((double)saturation / 255.0);
+    uint8_t parts[4] = {v, rounded(v * (1.0 - (double)s)), rounded(v * (1.0 - (double)(s * part))),
+                        rounded(v * (1.0 - (double)s * (1.0 - (double)part)))};
+    for (int c = 0; c < 3; c++) {
+        rgb[c] = parts[order[sector % 6][c]];
+    }
+}
+
+static inline void shift_pixel(uint8_t *rgb, uint8_t shift) {
+    uint8_t most = max_of(rgb[0], max_of(rgb[1], rgb[2]));
+    uint8_t least = min_of(rgb[0], min_of(rgb[1], rgb[2]));
+    if (most == least) { /* grey has no hue */
+        return;
+    }
+    float spread = (float)(most - least);
+    uint8_t hue = hue_of(rgb, most, spread);
+    uint8_t saturation = (uint8_t)(int)((double)(spread / (float)most) * 255.0);
+    if (saturation == 0) {
+        rgb[0] = rgb[1] = rgb[2] = most;
+        return;
+    }
+    set_hsv(rgb, (uint8_t)(hue + shift), saturation, most);
+}
+
+static void shift_hue(uint8_t *bytes, size_t pixels, double factor) {
+    uint8_t shift = (uint8_t)(int32_t)(factor * 255.0);
+    for (size_t i = 0; i < pixels; i++) {
+        shift_pixel(bytes + 3 * i, shift);
+    }
+}
+
+/* ---- All together ---- */
+static void apply_part(int part, double factor, uint8_t *bytes, size_t pixels, size_t channels) {
+    if (part == BRIGHTNESS) {
+        blend_with(bytes, pixels * channels, 0, (float)factor);
+    } else if (part == CONTRAST) {
+        blend_with(bytes, pixels * channels, mean_grey(bytes, pixels, channels), (float)factor);
+    } else if (channels == 3 && part == SATURATION) {
+        saturate(bytes, pixels, (float)factor);
+    } else if (channels == 3 && part == HUE) {
+        shift_hue(bytes, pixels, factor);
+    }
+}
+
+static void draw_order(const mr_key *key, int order[PARTS]) {
+    for (int i = 0; i < PARTS; i++) {
+        order[i] = i;
+    }
+    uint32_t draw = DRAW_ORDER;
+    for (int i = PARTS - 1; i > 0; i--) {
+        int64_t j = mr_draw_below(key, draw++, i + 1);
+        int swap = order[i];
+        order[i] = order[j];
+        order[j] = swap;
+    }
+}
+
+static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                     mr_error *err) {
+    const color_jitter_params *p = params;
+    size_t channels = (size_t)in->type.dims[2];
+    int order[PARTS];
+    (void)err;
+    memcpy(out->data, in->data, in->size);
+    draw_order(&call->key, order);
+    for (int i = 0; i < PARTS; i++) {
+        int part = order[i];
+        double factor = mr_draw_range(&call->key, DRAW_FACTOR + (uint32_t)part, p->ranges[part].low,
+                                      p->ranges[part].high);
+        if (!is_off(p, part)) {
+            apply_part(part, factor, out->data, in->size / channels, channels);
+        }
+    }
+    return MR_OK;
+}
+
+#define ROW(part, text)                                                                            \
+    .kind = MR_PARAM_FLOATS,                                                                       \
+    .offset = offsetof(color_jitter_params, given) + (part) * sizeof(mr_floats), .fallback = "0",  \
+    .min_len = 1, .max_len = 2, .doc = (text)
+
+static const mr_param rows[] = {
+    {.name = "brightness",
+     ROW(BRIGHTNESS, "f for factors in [max(0, 1 - f), 1 + f]; or [low, high].")},
+    {.name = "contrast", ROW(CONTRAST, "Likewise.")},
+    {.name = "saturation", ROW(SATURATION, "Likewise. Grey images are left as they are.")},
+    {.name = "hue", ROW(HUE, "f for shifts in [-f, f], or [low, high]; 0.5 is half the circle.")},
+    {.name = NULL},
+};
+
+static const mr_example examples[] = {
+    {"{\"brightness\": 0.4, \"contrast\": 0.4, \"saturation\": 0.4, \"hue\": 0.1}", "image:6x7x3",
+     ""},
+    {"{\"hue\": [0.25, 0.25]}", "image:6x7x3", ""},
+    {"{\"contrast\": [0.5, 0.5], \"saturation\": 1}", "image:6x7x1", ""},
+    {NULL, NULL, NULL},
+};
+
+const mr_op_class mr_op_color_jitter = {
+    MR_OP_HEADER,
+    .name = "color_jitter",
+    .summary = "Changes brightness, contrast, saturation and hue by random factors.",
+    .doc = "For the same factors and order equal to torchvision over Pillow bit for bit "
+           "(ImageEnhance, "
+           "and the hue in 8-bit HSV shifted by trunc(255 * factor)). Draws 0 .. 3 are the factors "
+           "of brightness, contrast, saturation and hue, uniform in their ranges. The order starts "
+           "as these four; for i = 3, 2, 1, with draws 4, 5, 6: exchange entries i and "
+           "below(i + 1). A part whose range is only its neutral value (1, hue: 0) is left out.",
+    .flags = MR_OP_RANDOM | MR_OP_HEAVY,
+    .version = 1,
+    .param_size = sizeof(color_jitter_params),
+    .params = rows,
+    .check = check,
+    .plan = plan,
+    .run = run,
+    .examples = examples,
+};

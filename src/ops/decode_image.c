@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* decode_image.c - encoded bytes to pixels. Finds the codec whose mark the bytes carry, whatever
+ * the file is called; the codecs themselves are in src/codecs. */
+#include "codecs/codec.h"
+#include "core/error.h"
+#include "core/registry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct decode_params {
+    int32_t mode; /* position in mode_names */
+    bool orient;
+    bool lenient;
+    int64_t max_pixels;
+} decode_params;
+
+enum { MODE_RGB, MODE_GREY };
+static const char *const mode_names[] = {"rgb", "grey", NULL};
+
+static const mr_param rows[] = {
+    {.name = "mode",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(decode_params, mode),
+     .fallback = "\"rgb\"",
+     .choices = mode_names,
+     .doc = "Colour with three channels, or grey with one."},
+    {.name = "orient",
+     .kind = MR_PARAM_BOOL,
+     .offset = offsetof(decode_params, orient),
+     .fallback = "false",
+     .doc = "Turn the image upright as its EXIF or XMP orientation says."},
+    {.name = "max_pixels",
+     .kind = MR_PARAM_INT,
+     .offset = offsetof(decode_params, max_pixels),
+     .fallback = "89478485",
+     .min = 1,
+     .max = 4294967296.0,
+     .doc = "Refuse images of more pixels, before memory is taken for them."},
+    {.name = "lenient",
+     .kind = MR_PARAM_BOOL,
+     .offset = offsetof(decode_params, lenient),
+     .fallback = "false",
+     .doc = "Accept files that the decoding library warns about, with the pixels it guesses."},
+    {.name = NULL},
+};
+
+/* ---- Types ---- */
+static int32_t channels_of(const decode_params *params) {
+    return params->mode == MODE_GREY ? 1 : 3;
+}
+
+static mr_type image_type(const decode_params *params, int64_t height, int64_t width) {
+    return (mr_type){.dtype = MR_U8,
+                     .layout = MR_HWC,
+                     .n_dims = 3,
+                     .dims = {height, width, channels_of(params)}};
+}
+
+static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
+    if (in->dtype != MR_U8 || in->layout != MR_PLAIN || in->n_dims != 1) {
+        char text[96];
+        mr_fail(err, MR_E_TYPE, "decode_image takes encoded bytes, uint8[?], not %s",
+                mr_type_text(in, text, sizeof text));
+        mr_hint(err, "an image is decoded once; put decode_image first");
+        return MR_E_TYPE;
+    }
+    *out = image_type(params, -1, -1);
+    return MR_OK;
+}
+
+/* ---- Codecs ---- */
+static const mr_codec *find_codec(const mr_view *in) {
+    for (int32_t i = 0; i < mr_n_codecs(); i++) {
+        if (mr_codec_at(i)->sniff(in->data, in->size)) {
+            return mr_codec_at(i);
+        }
+    }
+    return NULL;
+}
+
+static void list_codecs(char *out, size_t size) {
+    snprintf(out, size, "none");
+    for (int32_t i = 0, used = 0; i < mr_n_codecs() && used >= 0 && (size_t)used < size; i++) {
+        used += snprintf(out + used, size - (size_t)used, "%s%s", i > 0 ? ", " : "",
+                         mr_codec_at(i)->name);
+    }
+}
+
+static mr_status fail_unknown(const mr_view *in, mr_error *err) {
+    char codecs[128], first[64] = "";
+    const uint8_t *bytes = in->data;
+    const char *name = mr_looks_like(bytes, in->size);
+    for (size_t i = 0, used = 0; !name && i < in->size && i < 8; i++) {
+        used += (size_t)snprintf(first + used, sizeof first - used, " %02X", bytes[i]);
+    }
+    list_codecs(codecs, sizeof codecs);
+    mr_fail(err, MR_E_UNSUPPORTED, "this is %s%s; this build decodes: %s",
+            name ? name : "no image that is known, it begins with", first, codecs);
+    return MR_E_UNSUPPORTED;
+}
+
+static mr_status read_header(const decode_params *params, const mr_view *in, const mr_codec **codec,
+                             mr_image_header *header, mr_error *err) {
+    *codec = find_codec(in);
+    if (!*codec) {
+        return fail_unknown(in, err);
+    }
+    MR_TRY((*codec)->header(in->data, in->size, params->max_pixels, header, err));
+    if (!params->orient) {
+        header->orientation = 1;
+    }
+    return MR_OK;
+}
+
+/* ---- Orientation: 5 to 8 swap the axes ---- */
+static bool swaps_axes(int32_t orientation) {
+    return orientation >= 5;
+}
+
+/* Where pixel (y, x) of the upright image lies in the stored one: at + y * down + x * right. */
+typedef struct walk {
+    int64_t at, down, right;
+} walk;
+
+static walk walk_of(const mr_image_header *h) {
+    int64_t w = h->width, last_row = (h->height - 1) * w, last_column = w - 1;
+    switch (h->orientation) {
+    case 2:
+        return (walk){last_column, w, -1};
+    case 3:
+        return (walk){last_row + last_column, -w, -1};
+    case 4:
+        return (walk){last_row, -w, 1};
+    case 5:
+        return (walk){0, 1, w};
+    case 6:
+        return (walk){last_row, 1, -w};
+    case 7:
+        return (walk){last_row + last_column, -1, -w};
+    case 8:
+        return (walk){last_column, -1, w};
+    default:
+        return (walk){0, w, 1};
+    }
+}
+
+static void turn(const uint8_t *stored, const mr_image_header *h, int32_t channels, uint8_t *out) {
+    walk from = walk_of(h);
+    bool swap = swaps_axes(h->orientation);
+    int64_t height = swap ? h->width : h->height, width = swap ? h->height : h->width;
+    for (int64_t y = 0; y < height; y++) {
+        for (int64_t x = 0; x < width; x++, out += channels) {
+            const uint8_t *in = stored + (from.at + y * from.down + x * from.right) * channels;
+            for (int32_t c = 0; c < channels; c++) {
+                out[c] = in[c];
+            }
+        }
+    }
+}
+
+/* ---- The op ---- */
+static mr_status peek(const void *params, mr_call *call, const mr_view *in, mr_type *out,
+                      mr_error *err) {
+    (void)call;
+    const mr_codec *codec;
+    mr_image_header header;
+    MR_TRY(read_header(params, in, &codec, &header, err));
+    bool swap = swaps_axes(header.orientation);
+    *out = image_type(params, swap ? header.width : header.height,
+                      swap ? header.height : header.width);
+    return MR_OK;
+}
+
+static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                     mr_error *err) {
+    const decode_params *p = params;
+    const mr_codec *codec;
+    mr_image_header header;
+    MR_TRY(read_header(p, in, &codec, &header, err));
+    bool upright = header.orientation == 1;
+    uint8_t *stored = upright ? out->data : mr_scratch(call, out->size);
+    if (!stored) {
+        return mr_fail_memory(err, out->size);
+    }
+    mr_decode_request request = {.width = header.width,
+                                 .height = header.height,
+                                 .channels = channels_of(p),
+                                 .lenient = p->lenient,
+                                 .out = stored,
+                                 .call = call};
+    if ((size_t)(header.width * header.height * request.channels) != out->size) {
+        return mr_fail(err, MR_E_INTERNAL, "header changed between two readings");
+    }
+    MR_TRY(codec->decode(in->data, in->size, &request, err));
+    if (!upright) {
+        turn(stored, &header, request.channels, out->data);
+    }
+    return MR_OK;
+}
+
+static const mr_example examples[] = {
+    {NULL, NULL, NULL},
+};
+
+extern const mr_op_class mr_op_decode_image;
+const mr_op_class mr_op_decode_image = {
+    MR_OP_HEADER,
+    .name = "decode_image",
+    .summary = "Decodes a JPEG, PNG or WebP image.",
+    .doc =
+        "The pixels equal Pillow's Image.open(f).convert(\"RGB\") (mode rgb) or convert(\"L\") "
+        "(mode grey), and with orient those after ImageOps.exif_transpose, bit for bit. Alpha is "
+        "dropped; of an animation the first frame is taken. Files that are damaged are refused, "
+        "also where Pillow goes on with guessed pixels.",
+    .flags = MR_OP_HEAVY,
+    .version = 1,
+    .param_size = sizeof(decode_params),
+    .params = rows,
+    .plan = plan,
+    .peek = peek,
+    .run = run,
+    .examples = examples,
+};

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* normalize.c - the op normalize: bytes to the numbers a model is fed, in the layout it wants.
+ *
+ * A byte has 256 values, so each channel has a table of results, made once per worker. What is in
+ * the table is defined to the last bit, and every way of applying it is the same. */
+#include "ops/image.h"
+
+#include <millrace/millrace.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "kernels/half.h"
+
+#define CHANNELS 3
+#define TABLE (CHANNELS * 256)
+
+static const char *const dtype_names[] = {"float32", "float16", "bfloat16", "uint8", NULL};
+static const mr_dtype dtypes[] = {MR_F32, MR_F16, MR_BF16, MR_U8};
+
+static const char *const layout_names[] = {"chw", "hwc", NULL};
+enum { LAYOUT_CHW, LAYOUT_HWC };
+
+typedef struct normalize_params {
+    mr_floats mean, std;
+    int32_t dtype, layout;
+} normalize_params;
+
+typedef struct tables {
+    uint32_t of_32[TABLE];
+    uint16_t of_16[TABLE];
+} tables;
+
+static bool all_are(const mr_floats *list, double value) {
+    for (int32_t i = 0; i < list->n; i++) {
+        if (list->v[i] != value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static mr_status check(void *params, mr_error *err) {
+    const normalize_params *p = params;
+    if (p->mean.n == 2 || p->std.n == 2) {
+        return mr_fail(err, MR_E_PARAM, "mean and std must have 1 or 3 numbers, not 2");
+    }
+    for (int32_t i = 0; i < p->std.n; i++) {
+        if (!((float)p->std.v[i] > 0.0f)) {
+            return mr_fail(err, MR_E_PARAM, "std must be above 0, not %g", p->std.v[i]);
+        }
+    }
+    if (dtypes[p->dtype] == MR_U8 && !(all_are(&p->mean, 0.0) && all_are(&p->std, 1.0))) {
+        mr_fail(err, MR_E_PARAM, "dtype uint8 keeps the bytes as they are");
+        mr_hint(err, "leave out mean and std, or choose float32, float16 or bfloat16");
+        return MR_E_PARAM;
+    }
+    return MR_OK;
+}
+
+static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
+    const normalize_params *p = params;
+    MR_TRY(mr_image_check(in, err));
+    if (in->dims[2] == 1 && (p->mean.n > 1 || p->std.n > 1)) {
+        mr_fail(err, MR_E_TYPE, "mean and std are for 3 channels but the image has 1");
+        mr_hint(err, "give one number each, or decode to 3 channels");
+        return MR_E_TYPE;
+    }
+    *out = *in;
+    out->dtype = dtypes[p->dtype];
+    if (p->layout == LAYOUT_CHW) {
+        *out = (mr_type){.dtype = out->dtype,
+                         .layout = MR_CHW,
+                         .n_dims = 3,
+                         .dims = {in->dims[2], in->dims[0], in->dims[1]}};
+    }
+    return MR_OK;
+}
+
+/* In float32, one operation after the other, as torch computes it. */
+static float normal(int byte, double mean, double std) {
+    float unit = (float)byte / 255.0f;
+    float centred = unit - (float)mean;
+    return centred / (float)std;
+}
+
+static mr_status open_tables(const void *params, void **state, mr_error *err) {
+    const normalize_params *p = params;
+    tables *t = mr_zalloc(1, sizeof *t);
+    if (!t) {
+        return mr_fail_memory(err, sizeof *t);
+    }
+    for (int i = 0; i < TABLE; i++) {
+        int channel = i / 256;
+        float value = normal(i % 256, p->mean.v[channel % p->mean.n], p->std.v[channel % p->std.n]);
+        t->of_32[i] = mr_float_bits(value);
+        t->of_16[i] = dtypes[p->dtype] == MR_BF16 ? mr_bf16(value) : mr_f16(value);
+    }
+    *state = t;
+    return MR_OK;
+}
+
+static void close_tables(void *state) {
+    mr_free(state);
+}
+
+static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                     mr_error *err) {
+    const normalize_params *p = params;
+    const tables *t = call->state;
+    int32_t channels = (int32_t)in->type.dims[2];
+    size_t pixels = in->size / (size_t)channels;
+    bool planar = p->layout == LAYOUT_CHW;
+    (void)err;
+    if (out->type.dtype == MR_F32) {
+        call->kernels->lookup_32(out->data, in->data, pixels, channels, t->of_32, planar);
+    } else if (out->type.dtype != MR_U8) {
+        call->kernels->lookup_16(out->data, in->data, pixels, channels, t->of_16, planar);
+    } else if (planar) {
+        call->kernels->split(out->data, in->data, pixels, channels);
+    } else {
+        memcpy(out->data, in->data, in->size);
+    }
+    return MR_OK;
+}
+
+static const mr_param rows[] = {
+    {.name = "mean",
+     .kind = MR_PARAM_FLOATS,
+     .offset = offsetof(normalize_params, mean),
+     .fallback = "[0]",
+     .min_len = 1,
+     .max_len = CHANNELS,
+     .doc = "Subtracted from byte / 255; for all channels or for each."},
+    {.name = "std",
+     .kind = MR_PARAM_FLOATS,
+     .offset = offsetof(normalize_params, std),
+     .fallback = "[1]",
+     .min_len = 1,
+     .max_len = CHANNELS,
+     .doc = "What the difference is divided by; likewise."},
+    {.name = "dtype",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(normalize_params, dtype),
+     .fallback = "\"float32\"",
+     .choices = dtype_names,
+     .doc = "Element type of the output; uint8 keeps the bytes and changes only the layout."},
+    {.name = "layout",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(normalize_params, layout),
+     .fallback = "\"chw\"",
+     .choices = layout_names,
+     .doc = "chw: one plane per channel; hwc: channels last."},
+    {.name = NULL},
+};
+
+static const mr_example examples[] = {
+    {"{\"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}", "image:6x7x3", ""},
+    {"{\"mean\": 0.5, \"std\": 0.5, \"dtype\": \"float16\"}", "image:6x7x1", ""},
+    {"{\"mean\": 0.5, \"std\": 0.25, \"dtype\": \"bfloat16\", \"layout\": \"hwc\"}", "image:6x7x3",
+     ""},
+    {"{\"dtype\": \"uint8\"}", "image:6x7x3", ""},
+    {NULL, NULL, NULL},
+};
+
+const mr_op_class mr_op_normalize = {
+    MR_OP_HEADER,
+    .name = "normalize",
+    .summary = "Turns bytes into normalised numbers: (byte / 255 - mean) / std.",
+    .doc =
+        "Computed in float32, one rounding per operation, equal to torchvision's ToTensor and "
+        "Normalize on a CPU bit for bit; float16 and bfloat16 are that number rounded to nearest, "
+        "ties to even.",
+    .version = 1,
+    .param_size = sizeof(normalize_params),
+    .params = rows,
+    .check = check,
+    .plan = plan,
+    .open = open_tables,
+    .close = close_tables,
+    .run = run,
+    .examples = examples,
+};

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* resize.c - the op resize: the whole image to another size. */
+#include "ops/image.h"
+
+#include <stddef.h>
+
+#include "core/error.h"
+
+typedef struct resize_params {
+    mr_ints size;
+    int32_t filter;
+} resize_params;
+
+/* The longer side when the shorter one becomes `size`, as torchvision rounds it: down. */
+static int64_t scaled(int64_t size, int64_t longer, int64_t shorter) {
+    int64_t product;
+    return __builtin_mul_overflow(size, longer, &product) ? INT64_MAX : product / shorter;
+}
+
+static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
+    const resize_params *p = params;
+    MR_TRY(mr_image_check(in, err));
+    int64_t height = in->dims[0], width = in->dims[1], size = p->size.v[0];
+    if (p->size.n == 2) {
+        return mr_image_resized(in, p->size.v[0], p->size.v[1], out, err);
+    }
+    if (height < 0 || width < 0) {
+        return mr_image_resized(in, -1, -1, out, err);
+    }
+    return height <= width ? mr_image_resized(in, size, scaled(size, width, height), out, err)
+                           : mr_image_resized(in, scaled(size, height, width), size, out, err);
+}
+
+static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                     mr_error *err) {
+    const resize_params *p = params;
+    mr_pixels image = mr_image_pixels(in);
+    return mr_image_resample(call, &image, out, (mr_filter)p->filter, err);
+}
+
+static const mr_param rows[] = {
+    {.name = "size",
+     .kind = MR_PARAM_INTS,
+     .offset = offsetof(resize_params, size),
+     .min = 1,
+     .max = MR_IMAGE_MAX_SIDE,
+     .min_len = 1,
+     .max_len = 2,
+     .doc = "A number: the shorter side, the other in proportion; or [height, width]."},
+    {.name = "filter",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(resize_params, filter),
+     .fallback = "\"bilinear\"",
+     .choices = mr_filter_names,
+     .doc = "How pixels are weighed; bilinear and bicubic widen when shrinking (antialias)."},
+    {.name = NULL},
+};
+
+static const mr_example examples[] = {
+    {"{\"size\": 8}", "image:13x20x3", ""},
+    {"{\"size\": [9, 31], \"filter\": \"bicubic\"}", "image:16x11x3", ""},
+    {"{\"size\": [5, 7], \"filter\": \"nearest\"}", "image:16x11x1", ""},
+    {NULL, NULL, NULL},
+};
+
+const mr_op_class mr_op_resize = {
+    MR_OP_HEADER,
+    .name = "resize",
+    .summary = "Resizes the image to a size, or its shorter side to a length.",
+    .doc = "Equal to Pillow's Image.resize bit for bit. With one number n the longer side is "
+           "floor(n * longer / shorter), as in torchvision.",
+    .flags = MR_OP_HEAVY,
+    .version = 1,
+    .param_size = sizeof(resize_params),
+    .params = rows,
+    .plan = plan,
+    .run = run,
+    .examples = examples,
+};

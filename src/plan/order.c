@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* order.c - the order of an epoch: Fisher-Yates for small sets, a Feistel permutation for large.
+ *
+ * A Feistel permutation computes any position by itself, so neither memory nor start-up time grows
+ * with the dataset; on small domains, however, it reaches only some of the n! orders, so small
+ * sets get the exact shuffle.
+ *
+ * The usual Feistel network works on a power of two, and up to half of its values must be walked
+ * over. Here a position is a cell of a grid of left x right, both close to the square root of n,
+ * and a round adds modulo left or right in place of the exclusive or. The grid has fewer than
+ * sqrt(n) + 1 cells too many, so a walk is rare.
+ *
+ * Changing anything here changes every shuffled run there ever was: tests/unit/test_order.c pins
+ * values. */
+#include "plan/order.h"
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/philox.h"
+
+#include <millrace/millrace.h>
+
+/* The op word keeps these draws apart from those of every op; the sample's place in the counter
+ * holds the number of the swap or of the round. */
+static mr_key order_key(uint64_t seed, uint32_t epoch, uint32_t op, uint64_t number) {
+    return (mr_key){.seed = seed, .epoch = epoch, .op = op, .sample = number};
+}
+
+/* Inside out: fills and shuffles in one pass. mr_draw_below scales 64 bits to [0, i], which is
+ * uneven by less than 2^-47 and needs no rejection. */
+static void fisher_yates(uint32_t *table, uint32_t n, uint64_t seed, uint32_t epoch) {
+    uint32_t op = mr_op_word("order", 0);
+    for (uint32_t i = 0; i < n; i++) {
+        mr_key key = order_key(seed, epoch, op, i);
+        int64_t j = mr_draw_below(&key, 0, (int64_t)i + 1);
+        table[i] = table[j];
+        table[j] = i;
+    }
+}
+
+/* The smallest number whose square is at least n; n <= 2^48. */
+static uint32_t root_above(uint64_t n) {
+    uint64_t below = 0;
+    for (uint64_t bit = (uint64_t)1 << 23; bit > 0; bit >>= 1) {
+        if ((below + bit) * (below + bit) < n) {
+            below += bit;
+        }
+    }
+    return (uint32_t)(below + 1);
+}
+
+static void feistel_init(mr_order *order, uint64_t seed, uint32_t epoch) {
+    uint32_t op = mr_op_word("order", 0);
+    order->left = root_above((uint64_t)order->n);
+    order->right = (uint32_t)((order->n + order->left - 1) / order->left);
+    for (uint32_t i = 0; i < MR_FEISTEL_ROUNDS; i++) {
+        mr_key key = order_key(seed, epoch, op, i);
+        order->round_keys[i] = mr_draw_u64(&key, 0);
+    }
+}
+
+/* A number in [0, size) from one half of a cell; size <= 2^24. Multiplication carries every bit
+ * upwards, the shift brings the top back down, and 40 bits from the top are scaled to the range:
+ * uneven by less than 2^-15. */
+static inline uint32_t round_value(uint32_t half, uint64_t key, uint32_t size) {
+    uint64_t mixed = (key ^ half) * 0x9e3779b97f4a7c15u;
+    mixed = (mixed ^ (mixed >> 32)) * 0xd6e8feb86659fd93u;
+    return (uint32_t)(((mixed >> 24) * size) >> 40);
+}
+
+static inline uint32_t add_modulo(uint32_t a, uint32_t b, uint32_t size) {
+    uint32_t sum = a + b;
+    return sum >= size ? sum - size : sum;
+}
+
+/* A permutation of [0, left * right). */
+static uint64_t feistel(const mr_order *order, uint64_t cell) {
+    uint32_t l = (uint32_t)(cell / order->right), r = (uint32_t)(cell % order->right);
+    for (int i = 0; i < MR_FEISTEL_ROUNDS; i += 2) {
+        l = add_modulo(l, round_value(r, order->round_keys[i], order->left), order->left);
+        r = add_modulo(r, round_value(l, order->round_keys[i + 1], order->right), order->right);
+    }
+    return (uint64_t)l * order->right + r;
+}
+
+mr_status mr_order_init(mr_order *order, int64_t n, bool shuffle, uint64_t seed, uint32_t epoch,
+                        mr_error *err) {
+    if (n < 1 || n > MR_MAX_SAMPLES) {
+        return mr_fail(err, MR_E_LIMIT, "cannot order %lld samples: from 1 to %lld are possible",
+                       (long long)n, (long long)MR_MAX_SAMPLES);
+    }
+    mr_order made = {.n = n, .shuffle = shuffle};
+    if (shuffle && n <= MR_ORDER_TABLE_MAX) {
+        made.table = mr_zalloc((size_t)n, sizeof *made.table);
+        if (!made.table) {
+            return mr_fail_memory(err, (size_t)n * sizeof *made.table);
+        }
+        fisher_yates(made.table, (uint32_t)n, seed, epoch);
+    } else if (shuffle) {
+        feistel_init(&made, seed, epoch);
+    }
+    *order = made;
+    return MR_OK;
+}
+
+void mr_order_free(mr_order *order) {
+    mr_free(order->table);
+    order->table = NULL;
+}
+
+int64_t mr_order_at(const mr_order *order, int64_t position) {
+    if (!order->shuffle) {
+        return position;
+    }
+    if (order->table) {
+        return order->table[position];
+    }
+    /* A cell at or beyond n stands for no sample: walk along its cycle. The cycle comes back to
+     * [0, n), where it started, so the walk ends. */
+    uint64_t cell = (uint64_t)position;
+    do {
+        cell = feistel(order, cell);
+    } while (cell >= (uint64_t)order->n);
+    return (int64_t)cell;
+}
+
+int64_t mr_order_substitute(int64_t n, uint64_t seed, uint32_t epoch, int64_t position,
+                            uint32_t attempt) {
+    mr_key key = order_key(seed, epoch, mr_op_word("substitute", 0), (uint64_t)position);
+    return mr_draw_below(&key, attempt & 0xffffu, n);
+}

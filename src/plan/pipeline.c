@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pipeline.c - from a JSON document to a checked chain of ops. */
+#include "plan/pipeline.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/memory.h"
+#include "core/params.h"
+#include "core/philox.h"
+#include "core/registry.h"
+
+/* ---- The document's own keys ---- */
+static const char *const remainder_names[] = {"keep", "drop", "pad", NULL};
+static const char *const on_error_names[] = {"fail", "skip", NULL};
+
+static const mr_param settings_rows[] = {
+    {.name = "batch",
+     .kind = MR_PARAM_INT,
+     .offset = offsetof(mr_settings, batch),
+     .fallback = "32",
+     .min = 1,
+     .max = 1 << 24,
+     .doc = "Samples per step, over all ranks together."},
+    {.name = "seed",
+     .kind = MR_PARAM_INT,
+     .offset = offsetof(mr_settings, seed),
+     .fallback = "0",
+     .min = 0,
+     .max = 9007199254740992.0,
+     .doc = "Key of all randomness."},
+    {.name = "epochs",
+     .kind = MR_PARAM_INT,
+     .offset = offsetof(mr_settings, epochs),
+     .fallback = "1",
+     .min = 1,
+     .max = 4294967295.0,
+     .doc = "Passes over the dataset."},
+    {.name = "shuffle",
+     .kind = MR_PARAM_BOOL,
+     .offset = offsetof(mr_settings, shuffle),
+     .fallback = "true",
+     .doc = "A new order each epoch, or the source's own order."},
+    {.name = "remainder",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(mr_settings, remainder),
+     .fallback = "\"keep\"",
+     .choices = remainder_names,
+     .doc =
+         "What becomes of samples that do not fill the last batch: keep (a short batch), drop, or "
+         "pad (filled up from the start of the epoch's order; every rank takes the same number "
+         "of steps)."},
+    {.name = "on_error",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(mr_settings, on_error),
+     .fallback = "\"fail\"",
+     .choices = on_error_names,
+     .doc = "What a bad sample does: fail (end the run with an error that names it) or skip (take "
+            "another sample, chosen by seed, epoch and position, and list the bad one)."},
+    {.name = "fields",
+     .kind = MR_PARAM_STRINGS,
+     .offset = offsetof(mr_settings, fields),
+     .fallback = "[]",
+     .max_len = MR_MAX_FIELDS,
+     .doc = "Fields to deliver, in this order; empty: all that the source does not call optional."},
+    {.name = NULL},
+};
+
+static const char *const structure_keys[] = {"source", "ops", NULL};
+
+const mr_param *mr_settings_params(void) {
+    return settings_rows;
+}
+
+/* ---- What compiling carries around ---- */
+typedef struct compiler {
+    mr_pipeline *pipeline;
+    const mr_op_class *const *extra_ops;
+    mr_type types[MR_MAX_FIELDS]; /* of each source field after the ops so far */
+    mr_error *err;
+} compiler;
+
+/* {"name": {params}} or "name": the name and the parameters (borrowed, NULL for none). */
+static mr_status split_call(json_t *item, const char *kind, const char *where, const char **name,
+                            json_t **params, mr_error *err) {
+    *params = NULL;
+    if (json_is_string(item)) {
+        *name = json_string_value(item);
+        return MR_OK;
+    }
+    if (json_is_object(item) && json_object_size(item) == 1) {
+        void *first = json_object_iter(item);
+        *name = json_object_iter_key(first);
+        *params = json_object_iter_value(first);
+        return MR_OK;
+    }
+    mr_error_at_json(err, where);
+    mr_fail(err, MR_E_PARAM, "%s must be an object with one key, its name", kind);
+    mr_hint(err, "write {\"name\": {\"parameter\": value}}");
+    return MR_E_PARAM;
+}
+
+typedef struct name_cursor {
+    const mr_op_class *const *extra;
+    int32_t i;
+    bool sources;
+} name_cursor;
+
+static const char *next_name(void *user) {
+    name_cursor *cursor = user;
+    if (cursor->sources) {
+        const mr_source_class *source = mr_source_at(cursor->i++);
+        return source ? source->name : NULL;
+    }
+    const mr_op_class *op = mr_op_at(cursor->i++);
+    if (op) {
+        return op->name;
+    }
+    return cursor->extra && *cursor->extra ? (*cursor->extra++)->name : NULL;
+}
+
+static const char *missing_library(const char *kind, const char *name) {
+    for (int32_t i = 0; i < mr_n_missing(); i++) {
+        const mr_missing *row = mr_missing_at(i);
+        if (strcmp(row->kind, kind) == 0 && strcmp(row->name, name) == 0) {
+            return row->needs;
+        }
+    }
+    return NULL;
+}
+
+static mr_status unknown_name(const compiler *c, bool source, const char *name, const char *where) {
+    char shown[64];
+    const char *kind = source ? "source" : "op";
+    const char *library = missing_library(kind, name);
+    name_cursor cursor = {c->extra_ops, 0, source};
+    const char *nearest = mr_nearest_name(name, next_name, &cursor);
+    mr_text_escape(shown, sizeof shown, name);
+    mr_error_at_json(c->err, where);
+    mr_fail(c->err, MR_E_PARAM, "unknown %s \"%s\"", kind, shown);
+    if (library) {
+        mr_hint(c->err, "this build was made without %s, which it needs", library);
+    } else if (nearest) {
+        mr_hint(c->err, "did you mean \"%s\"?", nearest);
+    } else {
+        mr_hint(c->err, "`millrace ops` lists what there is");
+    }
+    return MR_E_PARAM;
+}
+
+static const mr_op_class *find_op(const compiler *c, const char *name) {
+    const mr_op_class *op = mr_op_find(name);
+    for (const mr_op_class *const *extra = c->extra_ops; !op && extra && *extra; extra++) {
+        op = strcmp((*extra)->name, name) == 0 ? *extra : NULL;
+    }
+    return op;
+}
+
+/* ---- Source ---- */
+static mr_status compile_source(compiler *c, json_t *document) {
+    mr_pipeline *p = c->pipeline;
+    json_t *item = json_object_get(document, "source"), *params = NULL;
+    const char *name = NULL;
+    char what[64], where[96];
+    if (!item) {
+        mr_error_at_json(c->err, "$.source");
+        mr_fail(c->err, MR_E_PARAM, "the pipeline has no source");
+        mr_hint(c->err, "add \"source\": {\"files\": {\"path\": \"photos\"}}");
+        return MR_E_PARAM;
+    }
+    MR_TRY(split_call(item, "source", "$.source", &name, &params, c->err));
+    p->source = mr_source_find(name);
+    if (!p->source) {
+        return unknown_name(c, true, name, "$.source");
+    }
+    p->source_params = mr_zalloc(1, p->source->param_size);
+    if (!p->source_params) {
+        return mr_fail_memory(c->err, p->source->param_size);
+    }
+    snprintf(what, sizeof what, "source %s", p->source->name);
+    snprintf(where, sizeof where, "$.source.%s", p->source->name);
+    MR_TRY(mr_params_fill(p->source->params, params, where, what, NULL, p->source_params, c->err));
+    mr_error_at_json(c->err, where);
+    if (p->source->check) {
+        MR_TRY(p->source->check(p->source_params, c->err));
+    }
+    return p->source->describe(p->source_params, p->source_fields, &p->n_source_fields, c->err);
+}
+
+/* ---- Ops ---- */
+static const char *const common_op_keys[] = {"field", NULL};
+
+static int32_t find_field(const mr_field *fields, int32_t n, const char *name) {
+    for (int32_t i = 0; i < n; i++) {
+        if (strcmp(fields[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static mr_status unknown_field(const compiler *c, const char *name, const char *where) {
+    const mr_pipeline *p = c->pipeline;
+    char list[160] = "", shown[64];
+    for (int32_t i = 0; i < p->n_source_fields; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", p->source_fields[i].name);
+    }
+    mr_text_escape(shown, sizeof shown, name);
+    mr_error_at_json(c->err, where);
+    mr_fail(c->err, MR_E_PARAM, "there is no field \"%s\"", shown);
+    mr_hint(c->err, "source %s has: %s", p->source->name, list);
+    return MR_E_PARAM;
+}
+
+static mr_status choose_field(const compiler *c, json_t *params, const char *where, int32_t *out) {
+    json_t *name = params ? json_object_get(params, "field") : NULL;
+    char path[160];
+    *out = 0;
+    if (!name) {
+        return MR_OK;
+    }
+    snprintf(path, sizeof path, "%s.field", where);
+    if (!json_is_string(name)) {
+        mr_error_at_json(c->err, path);
+        return mr_fail(c->err, MR_E_PARAM, "field must be a string");
+    }
+    *out = find_field(c->pipeline->source_fields, c->pipeline->n_source_fields,
+                      json_string_value(name));
+    return *out >= 0 ? MR_OK : unknown_field(c, json_string_value(name), path);
+}
+
+static uint32_t count_earlier(const mr_pipeline *p, const mr_op_class *op) {
+    uint32_t n = 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        n += p->ops[i].class == op;
+    }
+    return n;
+}
+
+static mr_status fill_op(compiler *c, mr_op_node *node, json_t *params, const char *where) {
+    char what[64];
+    snprintf(what, sizeof what, "op %s", node->class->name);
+    node->params = mr_zalloc(1, node->class->param_size);
+    if (!node->params) {
+        return mr_fail_memory(c->err, node->class->param_size);
+    }
+    MR_TRY(mr_params_fill(node->class->params, params, where, what, common_op_keys, node->params,
+                          c->err));
+    mr_error_at_json(c->err, where);
+    return node->class->check ? node->class->check(node->params, c->err) : MR_OK;
+}
+
+static mr_status compile_op(compiler *c, json_t *item, int32_t index) {
+    mr_pipeline *p = c->pipeline;
+    mr_op_node *node = &p->ops[p->n_ops];
+    const char *name = NULL;
+    json_t *params = NULL;
+    char where[128];
+    snprintf(where, sizeof where, "$.ops[%d]", index);
+    MR_TRY(split_call(item, "an op", where, &name, &params, c->err));
+    node->class = find_op(c, name);
+    if (!node->class) {
+        return unknown_name(c, false, name, where);
+    }
+    snprintf(where, sizeof where, "$.ops[%d].%s", index, node->class->name);
+    mr_error_at_op(c->err, node->class->name);
+    MR_TRY(choose_field(c, params, where, &node->field));
+    node->op_word = mr_op_word(node->class->name, count_earlier(p, node->class));
+    p->n_ops++; /* from here on freed with the pipeline */
+    MR_TRY(fill_op(c, node, params, where));
+    node->in = c->types[node->field];
+    MR_TRY(node->class->plan(node->params, &node->in, &node->out, c->err));
+    c->types[node->field] = node->out;
+    return MR_OK;
+}
+
+static mr_status compile_ops(compiler *c, json_t *document) {
+    mr_pipeline *p = c->pipeline;
+    json_t *list = json_object_get(document, "ops");
+    if (list && !json_is_array(list)) {
+        mr_error_at_json(c->err, "$.ops");
+        return mr_fail(c->err, MR_E_PARAM, "ops must be a list");
+    }
+    size_t n = json_array_size(list);
+    p->ops = mr_zalloc(n, sizeof *p->ops);
+    if (!p->ops || n > 1000) {
+        return n > 1000 ? mr_fail(c->err, MR_E_PARAM, "%zu ops are too many", n)
+                        : mr_fail_memory(c->err, n * sizeof *p->ops);
+    }
+    for (int32_t i = 0; i < p->n_source_fields; i++) {
+        c->types[i] = p->source_fields[i].type;
+    }
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(compile_op(c, json_array_get(list, i), (int32_t)i));
+    }
+    return MR_OK;
+}
+
+/* ---- Delivered fields ---- */
+static void deliver(compiler *c, int32_t source_field) {
+    mr_pipeline *p = c->pipeline;
+    p->fields[p->n_fields] = p->source_fields[source_field];
+    p->fields[p->n_fields].type = c->types[source_field];
+    p->field_source[p->n_fields] = source_field;
+    p->n_fields++;
+}
+
+static mr_status deliver_named(compiler *c, int32_t i) {
+    mr_pipeline *p = c->pipeline;
+    const char *name = p->settings.fields.v[i];
+    int32_t field = find_field(p->source_fields, p->n_source_fields, name);
+    char where[64];
+    snprintf(where, sizeof where, "$.fields[%d]", i);
+    if (field < 0) {
+        return unknown_field(c, name, where);
+    }
+    if (find_field(p->fields, p->n_fields, name) >= 0) {
+        mr_error_at_json(c->err, where);
+        return mr_fail(c->err, MR_E_PARAM, "field \"%s\" is listed twice", name);
+    }
+    deliver(c, field);
+    return MR_OK;
+}
+
+static mr_status compile_fields(compiler *c) {
+    mr_pipeline *p = c->pipeline;
+    for (int32_t i = 0; i < p->settings.fields.n; i++) {
+        MR_TRY(deliver_named(c, i));
+    }
+    for (int32_t i = 0; p->settings.fields.n == 0 && i < p->n_source_fields; i++) {
+        if (!p->source_fields[i].optional) {
+            deliver(c, i);
+        }
+    }
+    return MR_OK;
+}
+
+/* ---- Canonical text and fingerprint ---- */
+static json_t *call_json(const char *name, const mr_param *rows, const void *params,
+                         const char *field) {
+    json_t *inner = mr_params_json(rows, params);
+    if (inner && field) {
+        json_object_set_new(inner, "field", json_string(field));
+    }
+    return json_pack("{s:o}", name, inner);
+}
+
+static const char *field_name_unless_first(const mr_pipeline *p, int32_t field) {
+    return field > 0 ? p->source_fields[field].name : NULL;
+}
+
+static json_t *ops_json(const mr_pipeline *p) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const mr_op_node *node = &p->ops[i];
+        json_t *call = call_json(node->class->name, node->class->params, node->params,
+                                 field_name_unless_first(p, node->field));
+        if (!call || json_array_append_new(list, call) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static char *dump(json_t *value) {
+    return value ? json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17))
+                 : NULL;
+}
+
+static mr_status write_json(mr_pipeline *p, mr_error *err) {
+    json_t *document = json_object();
+    json_t *settings = mr_params_json(settings_rows, &p->settings);
+    json_object_set_new(document, "source",
+                        call_json(p->source->name, p->source->params, p->source_params, NULL));
+    json_object_set_new(document, "ops", ops_json(p));
+    json_object_update(document, settings);
+    p->json = dump(document);
+    json_decref(settings);
+    json_decref(document);
+    return p->json ? MR_OK : mr_fail_memory(err, 1024);
+}
+
+/* Everything that a sample's bytes depend on besides the dataset, the seed and the position. */
+static mr_status write_fingerprint(mr_pipeline *p, mr_error *err) {
+    mr_hasher *hasher = mr_hasher_new();
+    if (!hasher) {
+        return mr_fail_memory(err, 576);
+    }
+    mr_hasher_text(hasher, p->source->name);
+    mr_hasher_number(hasher, p->source->version);
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        mr_hasher_text(hasher, p->ops[i].class->name);
+        mr_hasher_number(hasher, p->ops[i].class->version);
+        mr_hasher_text(hasher, p->source_fields[p->ops[i].field].name);
+        mr_hasher_text(hasher, p->stages[i + 1].params);
+    }
+    for (int32_t i = 0; i < p->n_fields; i++) {
+        mr_hasher_text(hasher, p->fields[i].name);
+    }
+    mr_hash_hex(mr_hasher_value(hasher), p->fingerprint);
+    mr_hasher_free(hasher);
+    return MR_OK;
+}
+
+/* ---- Stages, for people ---- */
+static mr_status add_stage(mr_pipeline *p, int32_t i, const char *name, const mr_param *rows,
+                           const void *params, int32_t field, const mr_type *out, mr_error *err) {
+    json_t *object = mr_params_json(rows, params);
+    p->stage_params[i] = dump(object);
+    json_decref(object);
+    p->stages[i] = (mr_stage){name, p->stage_params[i], p->source_fields[field].name, *out};
+    return p->stage_params[i] ? MR_OK : mr_fail_memory(err, 1024);
+}
+
+static mr_status write_stages(mr_pipeline *p, mr_error *err) {
+    size_t n = (size_t)p->n_ops + 1;
+    p->stages = mr_zalloc(n, sizeof *p->stages);
+    p->stage_params = mr_zalloc(n, sizeof *p->stage_params);
+    if (!p->stages || !p->stage_params) {
+        return mr_fail_memory(err, n * sizeof *p->stages);
+    }
+    MR_TRY(add_stage(p, 0, p->source->name, p->source->params, p->source_params, 0,
+                     &p->source_fields[0].type, err));
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const mr_op_node *node = &p->ops[i];
+        MR_TRY(add_stage(p, i + 1, node->class->name, node->class->params, node->params,
+                         node->field, &node->out, err));
+    }
+    return MR_OK;
+}
+
+/* ---- Public ---- */
+static mr_status compile(compiler *c, json_t *document) {
+    mr_pipeline *p = c->pipeline;
+    MR_TRY(mr_params_fill(settings_rows, document, "$", "the pipeline", structure_keys,
+                          &p->settings, c->err));
+    MR_TRY(compile_source(c, document));
+    MR_TRY(compile_ops(c, document));
+    MR_TRY(compile_fields(c));
+    MR_TRY(write_stages(p, c->err));
+    MR_TRY(write_json(p, c->err));
+    return write_fingerprint(p, c->err);
+}
+
+static mr_status syntax_error(const json_error_t *json, mr_error *err) {
+    char text[160];
+    mr_text_escape(text, sizeof text, json->text);
+    if (json_error_code(json) == json_error_out_of_memory) {
+        return mr_fail_memory(err, 1024);
+    }
+    return mr_fail(err, MR_E_PARAM, "not valid JSON: line %d, column %d: %s", json->line,
+                   json->column, text);
+}
+
+mr_status mr_pipeline_parse(mr_pipeline **out, const char *json, size_t size,
+                            const mr_op_class *const *extra_ops, mr_error *err) {
+    mr_error local = MR_ERROR_INIT; /* places are noted before failures: keep the caller's clean */
+    json_error_t json_error;
+    json_t *document = json_loadb(json, size, JSON_REJECT_DUPLICATES, &json_error);
+    if (!document) {
+        return syntax_error(&json_error, err);
+    }
+    compiler c = {mr_zalloc(1, sizeof(mr_pipeline)), extra_ops, {{0}}, &local};
+    mr_status status = MR_OK;
+    if (!c.pipeline) {
+        status = mr_fail_memory(&local, sizeof(mr_pipeline));
+    } else if (!json_is_object(document)) {
+        status = mr_fail(&local, MR_E_PARAM, "the pipeline must be a JSON object");
+    } else {
+        status = compile(&c, document);
+    }
+    json_decref(document);
+    if (status < 0) {
+        mr_pipeline_free(c.pipeline);
+        if (err) {
+            *err = local;
+        }
+        return status;
+    }
+    *out = c.pipeline;
+    return MR_OK;
+}
+
+void mr_pipeline_free(mr_pipeline *p) {
+    if (!p) {
+        return;
+    }
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        if (p->ops[i].params) {
+            mr_params_free(p->ops[i].class->params, p->ops[i].params);
+            mr_free(p->ops[i].params);
+        }
+    }
+    for (int32_t i = 0; p->stage_params && i <= p->n_ops; i++) {
+        free(p->stage_params[i]);
+    }
+    if (p->source_params) {
+        mr_params_free(p->source->params, p->source_params);
+        mr_free(p->source_params);
+    }
+    mr_params_free(settings_rows, &p->settings);
+    mr_free(p->ops);
+    mr_free(p->stages);
+    mr_free(p->stage_params);
+    free(p->json);
+    mr_free(p);
+}
+
+const char *mr_pipeline_json(const mr_pipeline *p) {
+    return p->json;
+}
+
+const char *mr_pipeline_fingerprint(const mr_pipeline *p) {
+    return p->fingerprint;
+}
+
+const mr_settings *mr_pipeline_settings(const mr_pipeline *p) {
+    return &p->settings;
+}
+
+int32_t mr_pipeline_n_stages(const mr_pipeline *p) {
+    return p->n_ops + 1;
+}
+
+const mr_stage *mr_pipeline_stage(const mr_pipeline *p, int32_t i) {
+    return i >= 0 && i <= p->n_ops ? &p->stages[i] : NULL;
+}
+
+int32_t mr_pipeline_n_fields(const mr_pipeline *p) {
+    return p->n_fields;
+}
+
+const mr_field *mr_pipeline_field(const mr_pipeline *p, int32_t i) {
+    return i >= 0 && i < p->n_fields ? &p->fields[i] : NULL;
+}

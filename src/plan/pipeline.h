@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pipeline.h - a pipeline document, checked and compiled. Pure: no data, no threads.
+ *
+ * Compiling resolves names, fills parameters, runs every op's plan from the source's types on, and
+ * notes which fields are delivered. The engine reads the result; it never reads JSON. */
+#ifndef MR_PLAN_PIPELINE_H
+#define MR_PLAN_PIPELINE_H
+
+#include <millrace/millrace.h>
+
+/* An op at its place in the chain of its field. */
+typedef struct mr_op_node {
+    const mr_op_class *class;
+    void *params;
+    int32_t field;    /* index in source_fields */
+    uint32_t op_word; /* see core/philox.h */
+    mr_type in, out;
+} mr_op_node;
+
+struct mr_pipeline {
+    mr_settings settings;
+    const mr_source_class *source;
+    void *source_params;
+
+    mr_field source_fields[MR_MAX_FIELDS]; /* as the source gives them */
+    int32_t n_source_fields;
+
+    mr_op_node *ops;
+    int32_t n_ops;
+
+    mr_field fields[MR_MAX_FIELDS];      /* as delivered: type after the last op */
+    int32_t field_source[MR_MAX_FIELDS]; /* index in source_fields */
+    int32_t n_fields;
+
+    mr_stage *stages;
+    char **stage_params;
+    char *json;
+    char fingerprint[33];
+};
+
+#endif

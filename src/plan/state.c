@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* state.c - writes, reads and compares saved states.
+ *
+ * A state is read as JSON, so that it survives being stored inside other documents and printed
+ * anew; then its text is made again from the values and must have the same check. So what was read
+ * is exactly what was written, or it is refused. */
+#include "plan/state.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/philox.h"
+#include "plan/schedule.h"
+
+enum { CHECK_SIZE = 17, N_KEYS = 9 };
+
+/* ---- Values ---- */
+
+static bool is_fingerprint(const char *text) {
+    return strlen(text) == 32 && strspn(text, "0123456789abcdef") == 32;
+}
+
+static bool is_possible(const mr_state *s) {
+    return is_fingerprint(s->pipeline) && is_fingerprint(s->dataset) && s->samples >= 1 &&
+           s->samples <= MR_MAX_SAMPLES && s->epoch >= 0 && s->epoch < MR_MAX_EPOCHS &&
+           s->position >= 0 && s->position <= s->samples;
+}
+
+/* ---- Writing ---- */
+
+/* All but the check and the closing brace; returns the length. */
+static size_t write_body(const mr_state *s, char out[MR_STATE_MAX]) {
+    int length = snprintf(
+        out, MR_STATE_MAX,
+        "{\"millrace_state\": %d, \"pipeline\": \"%s\", \"dataset\": \"%s\", \"seed\": %lld, "
+        "\"shuffle\": %s, \"samples\": %lld, \"epoch\": %lld, \"position\": %lld",
+        MR_STATE_VERSION, s->pipeline, s->dataset, (long long)s->seed,
+        s->shuffle ? "true" : "false", (long long)s->samples, (long long)s->epoch,
+        (long long)s->position);
+    return (size_t)length;
+}
+
+static void check_of(const mr_state *s, char out[CHECK_SIZE]) {
+    char body[MR_STATE_MAX];
+    size_t length = write_body(s, body);
+    snprintf(out, CHECK_SIZE, "%016llx", (unsigned long long)mr_hash64(body, length, 0));
+}
+
+mr_status mr_state_write(const mr_state *state, char *buffer, size_t size, mr_error *err) {
+    if (!is_possible(state)) {
+        return mr_fail(err, MR_E_INTERNAL, "a state that cannot be was to be saved");
+    }
+    char body[MR_STATE_MAX], check[CHECK_SIZE];
+    write_body(state, body);
+    check_of(state, check);
+    int needed = snprintf(NULL, 0, "%s, \"check\": \"%s\"}", body, check);
+    if ((size_t)needed >= size) {
+        return mr_fail(err, MR_E_PARAM, "the state needs %d bytes, the buffer has %zu", needed + 1,
+                       size);
+    }
+    snprintf(buffer, size, "%s, \"check\": \"%s\"}", body, check);
+    return MR_OK;
+}
+
+/* ---- Reading ---- */
+
+static mr_status not_a_state(mr_error *err, const char *why) {
+    char escaped[200];
+    mr_text_escape(escaped, sizeof escaped, why);
+    mr_status status = mr_fail(err, MR_E_STATE, "this is not a saved state: %s", escaped);
+    mr_hint(err, "use the file that --state-out wrote, or start without a state");
+    return status;
+}
+
+static mr_status damaged(mr_error *err, const char *what) {
+    mr_status status = mr_fail(err, MR_E_STATE, "the saved state is damaged: %s", what);
+    mr_hint(err, "use an older state, or start without one");
+    return status;
+}
+
+static mr_status parse(json_t **out, const char *text, size_t size, mr_error *err) {
+    json_error_t error;
+    if (size >= MR_STATE_MAX) {
+        return not_a_state(err, "it is too long");
+    }
+    *out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (*out) {
+        return MR_OK;
+    }
+    if (json_error_code(&error) == json_error_out_of_memory) {
+        return mr_fail_memory(err, size);
+    }
+    return not_a_state(err, error.text);
+}
+
+/* Before anything else is looked at: a newer version may have other keys. */
+static mr_status check_version(json_t *object, mr_error *err) {
+    json_t *version = json_object_get(object, "millrace_state");
+    if (!json_is_integer(version) || json_integer_value(version) < 1) {
+        return not_a_state(err, "it has no \"millrace_state\": 1");
+    }
+    if (json_integer_value(version) > MR_STATE_VERSION) {
+        mr_status status =
+            mr_fail(err, MR_E_STATE,
+                    "the state was written by a newer millrace: it has format %lld, this one reads "
+                    "up to %d",
+                    (long long)json_integer_value(version), MR_STATE_VERSION);
+        mr_hint(err, "use millrace as new as the one that saved the state");
+        return status;
+    }
+    return MR_OK;
+}
+
+static bool get_text(json_t *object, const char *key, char *out, size_t size) {
+    const char *text = json_string_value(json_object_get(object, key));
+    if (!text || strlen(text) != size - 1) {
+        return false;
+    }
+    memcpy(out, text, size);
+    return true;
+}
+
+static bool get_number(json_t *object, const char *key, int64_t *out) {
+    json_t *value = json_object_get(object, key);
+    *out = json_integer_value(value);
+    return json_is_integer(value);
+}
+
+static bool get_bool(json_t *object, const char *key, bool *out) {
+    json_t *value = json_object_get(object, key);
+    *out = json_is_true(value);
+    return json_is_boolean(value);
+}
+
+static bool get_fields(json_t *object, mr_state *out, char check[CHECK_SIZE]) {
+    return get_text(object, "pipeline", out->pipeline, sizeof out->pipeline) &&
+           get_text(object, "dataset", out->dataset, sizeof out->dataset) &&
+           get_number(object, "seed", &out->seed) && get_bool(object, "shuffle", &out->shuffle) &&
+           get_number(object, "samples", &out->samples) &&
+           get_number(object, "epoch", &out->epoch) &&
+           get_number(object, "position", &out->position) &&
+           get_text(object, "check", check, CHECK_SIZE);
+}
+
+static mr_status read_object(json_t *object, mr_state *out, mr_error *err) {
+    mr_state state = {0};
+    char check[CHECK_SIZE], wanted[CHECK_SIZE];
+    MR_TRY(check_version(object, err));
+    if (!get_fields(object, &state, check)) {
+        return damaged(err, "an entry is missing or of another type");
+    }
+    if (json_object_size(object) != N_KEYS) {
+        return damaged(err, "it has an unknown entry");
+    }
+    check_of(&state, wanted);
+    if (strcmp(check, wanted) != 0 || !is_possible(&state)) {
+        return damaged(err, "its check does not fit its entries");
+    }
+    *out = state;
+    return MR_OK;
+}
+
+mr_status mr_state_read(mr_state *out, const char *text, size_t size, mr_error *err) {
+    json_t *root = NULL;
+    MR_TRY(parse(&root, text, size, err));
+    mr_status status = read_object(root, out, err);
+    json_decref(root);
+    return status;
+}
+
+/* ---- Matching ---- */
+
+static mr_status match_pipeline(const mr_state *saved, const mr_state *current, mr_error *err) {
+    if (strcmp(saved->pipeline, current->pipeline) == 0) {
+        return MR_OK;
+    }
+    mr_status status = mr_fail(err, MR_E_STATE,
+                               "the state was saved with another pipeline: its fingerprint is %s, "
+                               "this one's is %s",
+                               saved->pipeline, current->pipeline);
+    mr_hint(err, "use the pipeline that saved the state; only batch, epochs, remainder and the "
+                 "place of the data may differ");
+    return status;
+}
+
+static mr_status match_dataset(const mr_state *saved, const mr_state *current, mr_error *err) {
+    mr_status status = MR_OK;
+    if (saved->samples != current->samples) {
+        status = mr_fail(err, MR_E_STATE,
+                         "the state was saved with a dataset of %lld samples, this one has %lld",
+                         (long long)saved->samples, (long long)current->samples);
+    } else if (strcmp(saved->dataset, current->dataset) != 0) {
+        status = mr_fail(err, MR_E_STATE,
+                         "the state was saved with another dataset: its fingerprint is %s, this "
+                         "one's is %s",
+                         saved->dataset, current->dataset);
+    }
+    if (status < 0) {
+        mr_hint(err, "bring back the dataset as it was, or start without the state");
+    }
+    return status;
+}
+
+static mr_status match_seed(const mr_state *saved, const mr_state *current, mr_error *err) {
+    if (saved->seed == current->seed) {
+        return MR_OK;
+    }
+    mr_status status =
+        mr_fail(err, MR_E_STATE, "the state was saved with seed %lld, this run has seed %lld",
+                (long long)saved->seed, (long long)current->seed);
+    mr_hint(err, "pass --seed %lld", (long long)saved->seed);
+    return status;
+}
+
+static mr_status match_shuffle(const mr_state *saved, const mr_state *current, mr_error *err) {
+    if (saved->shuffle == current->shuffle) {
+        return MR_OK;
+    }
+    mr_status status =
+        mr_fail(err, MR_E_STATE, "the state was saved %s shuffling, this run is %s",
+                saved->shuffle ? "with" : "without", current->shuffle ? "with it" : "without it");
+    mr_hint(err, "set \"shuffle\": %s in the pipeline", saved->shuffle ? "true" : "false");
+    return status;
+}
+
+mr_status mr_state_match(const mr_state *saved, const mr_state *current, mr_error *err) {
+    MR_TRY(match_pipeline(saved, current, err));
+    MR_TRY(match_dataset(saved, current, err));
+    MR_TRY(match_seed(saved, current, err));
+    return match_shuffle(saved, current, err);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* state.h - a run's saved state as text. Pure.
+ *
+ * {"millrace_state": 1, "pipeline": "<32 hex>", "dataset": "<32 hex>", "seed": S, "shuffle": B,
+ *  "samples": N, "epoch": E, "position": P, "check": "<16 hex>"}   where check is the XXH3-64 of
+ * the text before it, as written here, from the opening brace to the end of P. */
+#ifndef MR_PLAN_STATE_H
+#define MR_PLAN_STATE_H
+
+#include <millrace/millrace.h>
+
+#define MR_STATE_VERSION 1
+
+typedef struct mr_state {
+    char pipeline[33], dataset[33]; /* fingerprints: 32 lower-case hexadecimal digits */
+    int64_t seed, samples;
+    bool shuffle;
+    int64_t epoch, position; /* 0 <= position <= samples */
+} mr_state;
+
+/* Terminated text of less than MR_STATE_MAX bytes. */
+mr_status mr_state_write(const mr_state *state, char *buffer, size_t size, mr_error *err);
+
+/* Refuses, with MR_E_STATE, what is not a state, is damaged or of a newer version. White space and
+ * the order of keys do not matter; *out is unchanged on failure. */
+mr_status mr_state_read(mr_state *out, const char *text, size_t size, mr_error *err);
+
+/* MR_E_STATE, saying what differs, unless `saved` can go on as `current` (epoch and position
+ * aside). */
+mr_status mr_state_match(const mr_state *saved, const mr_state *current, mr_error *err);
+
+#endif

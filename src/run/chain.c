@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chain.c - see chain.h. */
+#include "run/chain.h"
+
+#include <string.h>
+
+#include "core/error.h"
+
+void *mr_scratch(mr_call *call, size_t size) {
+    return mr_arena_take(call->arena, size);
+}
+
+/* ---- Opening ---- */
+static void map_fields(mr_chain *chain) {
+    const mr_pipeline *p = chain->pipeline;
+    for (int32_t f = 0; f < MR_MAX_FIELDS; f++) {
+        chain->delivered_as[f] = -1;
+        chain->last_op[f] = -1;
+    }
+    for (int32_t d = 0; d < p->n_fields; d++) {
+        chain->delivered_as[p->field_source[d]] = d;
+    }
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        chain->last_op[p->ops[i].field] = i;
+    }
+}
+
+mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void *source_state,
+                        const struct mr_kernels *kernels, uint64_t seed, mr_error *err) {
+    chain->pipeline = pipeline;
+    chain->source_state = source_state;
+    chain->kernels = kernels;
+    chain->seed = seed;
+    map_fields(chain);
+    chain->op_states = mr_zalloc((size_t)pipeline->n_ops, sizeof *chain->op_states);
+    if (!chain->op_states) {
+        return mr_fail_memory(err, (size_t)pipeline->n_ops * sizeof *chain->op_states);
+    }
+    for (int32_t i = 0; i < pipeline->n_ops; i++) {
+        const mr_op_node *node = &pipeline->ops[i];
+        if (node->class->open) {
+            mr_error_at_op(err, node->class->name);
+            MR_TRY(node->class->open(node->params, &chain->op_states[i], err));
+        }
+    }
+    return MR_OK;
+}
+
+void mr_chain_close(mr_chain *chain) {
+    for (int32_t i = 0; chain->op_states && i < chain->pipeline->n_ops; i++) {
+        const mr_op_class *op = chain->pipeline->ops[i].class;
+        if (op->close) {
+            op->close(chain->op_states[i]);
+        }
+    }
+    mr_free(chain->op_states);
+    mr_arena_free(&chain->data);
+    mr_arena_free(&chain->scratch);
+}
+
+/* ---- Destinations ---- */
+static bool same_dims(const mr_type *a, const mr_type *b) {
+    return a->dtype == b->dtype && a->n_dims == b->n_dims &&
+           memcmp(a->dims, b->dims, (size_t)a->n_dims * sizeof *a->dims) == 0;
+}
+
+/* Where a value of this type goes: the batch if it is the field's last word, else our memory. */
+static mr_status destination(mr_chain *chain, const mr_chain_job *job, int32_t field, bool last,
+                             mr_view *out, mr_error *err) {
+    int32_t delivered = chain->delivered_as[field];
+    int64_t bytes = mr_type_bytes(&out->type);
+    if (bytes < 0) {
+        return mr_fail(err, MR_E_INTERNAL, "the output has no definite size");
+    }
+    out->size = (size_t)bytes;
+    if (!last || delivered < 0) {
+        out->data = mr_arena_take(&chain->data, out->size);
+    } else if (mr_batch_slot(job->batch, delivered, job->slot) == NULL) {
+        out->data = mr_batch_piece(job->batch, delivered, job->slot, &out->type);
+    } else if (same_dims(&out->type, &chain->pipeline->fields[delivered].type)) {
+        out->data = mr_batch_slot(job->batch, delivered, job->slot);
+    } else {
+        char found[128], planned[128];
+        return mr_fail(
+            err, MR_E_INTERNAL, "planned %s, found %s",
+            mr_type_text(&chain->pipeline->fields[delivered].type, planned, sizeof planned),
+            mr_type_text(&out->type, found, sizeof found));
+    }
+    return out->data ? MR_OK : mr_fail_memory(err, out->size);
+}
+
+/* ---- Source ---- */
+static mr_status offer_memory(mr_chain *chain, const mr_chain_job *job, mr_view *fields,
+                              mr_error *err) {
+    const mr_pipeline *p = chain->pipeline;
+    for (int32_t f = 0; f < p->n_source_fields; f++) {
+        fields[f] = (mr_view){.type = p->source_fields[f].type};
+        if (mr_type_bytes(&fields[f].type) >= 0) {
+            MR_TRY(destination(chain, job, f, chain->last_op[f] < 0, &fields[f], err));
+        }
+    }
+    return MR_OK;
+}
+
+/* Copies what the source pointed at instead of writing it where it was asked to. */
+static mr_status settle(mr_chain *chain, const mr_chain_job *job, int32_t field, mr_view *value,
+                        mr_error *err) {
+    mr_view out = {.type = value->type};
+    if (chain->last_op[field] >= 0 || chain->delivered_as[field] < 0) {
+        return MR_OK;
+    }
+    if (mr_batch_slot(job->batch, chain->delivered_as[field], job->slot) == value->data) {
+        return MR_OK;
+    }
+    MR_TRY(destination(chain, job, field, true, &out, err));
+    if (out.size > 0) {
+        memcpy(out.data, value->data, out.size);
+    }
+    return MR_OK;
+}
+
+static mr_status fill(mr_chain *chain, const mr_chain_job *job, mr_view *fields, mr_error *err) {
+    const mr_pipeline *p = chain->pipeline;
+    MR_TRY(offer_memory(chain, job, fields, err));
+    MR_TRY(
+        p->source->fill(chain->source_state, job->sample, job->bytes, job->n_bytes, fields, err));
+    for (int32_t f = 0; f < p->n_source_fields; f++) {
+        MR_TRY(settle(chain, job, f, &fields[f], err));
+    }
+    return MR_OK;
+}
+
+/* ---- Ops ---- */
+mr_status mr_op_output_type(const mr_op_class *op, const void *params, mr_call *call,
+                            const mr_view *in, mr_type *out, mr_error *err) {
+    return op->peek ? op->peek(params, call, in, out, err) : op->plan(params, &in->type, out, err);
+}
+
+static mr_status run_op(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_view *value,
+                        mr_error *err) {
+    const mr_op_node *node = &chain->pipeline->ops[i];
+    mr_call call = {
+        .key = {chain->seed, job->epoch, node->op_word, (uint64_t)job->sample},
+        .state = chain->op_states[i],
+        .kernels = chain->kernels,
+        .arena = &chain->scratch,
+    };
+    mr_view out = {0};
+    mr_status status = mr_op_output_type(node->class, node->params, &call, value, &out.type, err);
+    if (status == MR_OK) {
+        bool last = chain->last_op[node->field] == i;
+        status = destination(chain, job, node->field, last, &out, err);
+    }
+    if (status == MR_OK) {
+        status = node->class->run(node->params, &call, value, &out, err);
+    }
+    mr_arena_reset(&chain->scratch);
+    if (status < 0) {
+        mr_error_at_op(err, node->class->name);
+    }
+    *value = out;
+    return status;
+}
+
+mr_status mr_chain_run(mr_chain *chain, const mr_chain_job *job, mr_error *err) {
+    mr_view fields[MR_MAX_FIELDS];
+    mr_status status = fill(chain, job, fields, err);
+    for (int32_t i = 0; status == MR_OK && i < chain->pipeline->n_ops; i++) {
+        status = run_op(chain, job, i, &fields[chain->pipeline->ops[i].field], err);
+    }
+    mr_arena_reset(&chain->data);
+    if (status == MR_OK) {
+        mr_batch_sample_done(job->batch, job->slot);
+    } else {
+        mr_batch_clear_sample(job->batch, job->slot);
+    }
+    return status;
+}

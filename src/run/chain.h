@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chain.h - one worker's way from a sample's bytes to its slots in a batch: the source's fill, then
+ * every op in order. The last op of a delivered field writes straight into the batch. */
+#ifndef MR_RUN_CHAIN_H
+#define MR_RUN_CHAIN_H
+
+#include "core/memory.h"
+#include "run/batch.h"
+
+struct mr_kernels;
+
+typedef struct mr_chain {
+    const mr_pipeline *pipeline;
+    const void *source_state;
+    const struct mr_kernels *kernels;
+    uint64_t seed;
+    void **op_states;
+    mr_arena data;                       /* what lives for a sample: intermediate results */
+    mr_arena scratch;                    /* what lives for one op's run */
+    int32_t delivered_as[MR_MAX_FIELDS]; /* source field to delivered field, or -1 */
+    int32_t last_op[MR_MAX_FIELDS];      /* of a source field, or -1 */
+} mr_chain;
+
+typedef struct mr_chain_job {
+    int64_t sample;
+    uint32_t epoch;
+    const void *bytes;
+    size_t n_bytes;
+    mr_batch *batch;
+    int64_t slot;
+} mr_chain_job;
+
+/* mr_chain_close is due even if opening failed; a zeroed chain may be closed. */
+mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void *source_state,
+                        const struct mr_kernels *kernels, uint64_t seed, mr_error *err);
+void mr_chain_close(mr_chain *chain);
+
+mr_status mr_chain_run(mr_chain *chain, const mr_chain_job *job, mr_error *err);
+
+/* The type an op gives for a concrete input. */
+mr_status mr_op_output_type(const mr_op_class *op, const void *params, mr_call *call,
+                            const mr_view *in, mr_type *out, mr_error *err);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ring.c - see ring.h.
+ *
+ * Sleeping without losing a wake-up: the sleeper announces itself and then looks again; the waker
+ * changes the state and then looks for sleepers. Both sides use sequentially consistent atomics, so
+ * at least one of them sees the other. */
+#include "run/ring.h"
+
+#include "core/memory.h"
+#include <millrace/millrace.h>
+
+bool mr_ring_init(mr_ring *ring, int64_t depth, int64_t tickets_per_batch, int64_t n_batches) {
+    ring->depth = depth;
+    ring->tickets_per_batch = tickets_per_batch;
+    ring->n_batches = n_batches;
+    ring->slots = mr_zalloc((size_t)depth, sizeof *ring->slots);
+    for (int64_t i = 0; ring->slots && i < depth; i++) {
+        atomic_init(&ring->slots[i].published, -1);
+    }
+    pthread_mutex_init(&ring->lock, NULL);
+    pthread_cond_init(&ring->work, NULL);
+    pthread_cond_init(&ring->whole, NULL);
+    return ring->slots != NULL;
+}
+
+void mr_ring_free(mr_ring *ring) {
+    pthread_mutex_destroy(&ring->lock);
+    pthread_cond_destroy(&ring->work);
+    pthread_cond_destroy(&ring->whole);
+    mr_free(ring->slots);
+}
+
+bool mr_ring_is_stopped(const mr_ring *ring) {
+    return atomic_load(&ring->stopped);
+}
+
+static mr_ring_slot *slot_of(const mr_ring *ring, int64_t batch) {
+    return &ring->slots[batch % ring->depth];
+}
+
+static bool may_work_on(const mr_ring *ring, int64_t batch) {
+    return batch < atomic_load(&ring->opened) || mr_ring_is_stopped(ring);
+}
+
+static void sleep_until_opened(mr_ring *ring, int64_t batch) {
+    pthread_mutex_lock(&ring->lock);
+    atomic_fetch_add(&ring->sleeping_workers, 1);
+    while (!may_work_on(ring, batch)) {
+        pthread_cond_wait(&ring->work, &ring->lock);
+    }
+    atomic_fetch_sub(&ring->sleeping_workers, 1);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+bool mr_ring_take_ticket(mr_ring *ring, mr_ticket *out) {
+    int64_t ticket = atomic_fetch_add(&ring->next_ticket, 1);
+    out->batch = ticket / ring->tickets_per_batch;
+    out->part = ticket % ring->tickets_per_batch;
+    if (out->batch >= ring->n_batches) {
+        return false;
+    }
+    if (!may_work_on(ring, out->batch)) {
+        sleep_until_opened(ring, out->batch);
+    }
+    return !mr_ring_is_stopped(ring);
+}
+
+bool mr_ring_finish_ticket(mr_ring *ring, mr_ticket ticket) {
+    return atomic_fetch_sub(&slot_of(ring, ticket.batch)->pending, 1) == 1;
+}
+
+void mr_ring_publish(mr_ring *ring, int64_t batch) {
+    atomic_store(&slot_of(ring, batch)->published, batch);
+    if (atomic_load(&ring->sleeping_consumer)) {
+        pthread_mutex_lock(&ring->lock);
+        pthread_cond_signal(&ring->whole);
+        pthread_mutex_unlock(&ring->lock);
+    }
+}
+
+void mr_ring_open(mr_ring *ring, int64_t batch) {
+    atomic_store(&slot_of(ring, batch)->pending, ring->tickets_per_batch);
+    atomic_store(&ring->opened, batch + 1);
+    if (atomic_load(&ring->sleeping_workers) > 0) {
+        pthread_mutex_lock(&ring->lock);
+        pthread_cond_broadcast(&ring->work);
+        pthread_mutex_unlock(&ring->lock);
+    }
+}
+
+static bool is_whole(const mr_ring *ring, int64_t batch) {
+    return atomic_load(&slot_of(ring, batch)->published) == batch;
+}
+
+bool mr_ring_wait(mr_ring *ring, int64_t batch) {
+    if (!is_whole(ring, batch)) {
+        pthread_mutex_lock(&ring->lock);
+        atomic_store(&ring->sleeping_consumer, true);
+        while (!is_whole(ring, batch) && !mr_ring_is_stopped(ring)) {
+            pthread_cond_wait(&ring->whole, &ring->lock);
+        }
+        atomic_store(&ring->sleeping_consumer, false);
+        pthread_mutex_unlock(&ring->lock);
+    }
+    return !mr_ring_is_stopped(ring);
+}
+
+void mr_ring_stop(mr_ring *ring) {
+    atomic_store(&ring->stopped, true);
+    pthread_mutex_lock(&ring->lock);
+    pthread_cond_broadcast(&ring->work);
+    pthread_cond_broadcast(&ring->whole);
+    pthread_mutex_unlock(&ring->lock);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ring.h - tickets: who makes which part of which batch, in order, and when a batch is whole.
+ *
+ * Batches are numbered from 0 over the whole run; each is cut into the same number of tickets, and
+ * a ticket's number says which batch and which part it is. Workers take tickets in order from one
+ * counter; the consumer opens batches ahead (at most `depth` that it has not taken) and takes them
+ * in order. Nobody locks unless somebody must sleep. */
+#ifndef MR_RUN_RING_H
+#define MR_RUN_RING_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct mr_ring_slot {
+    _Atomic int64_t pending;   /* tickets not finished */
+    _Atomic int64_t published; /* the batch that is whole here, or -1 */
+} mr_ring_slot;
+
+typedef struct mr_ring {
+    int64_t depth;
+    int64_t tickets_per_batch;
+    int64_t n_batches;   /* in the run */
+    mr_ring_slot *slots; /* batch b lives in slot b mod depth */
+
+    _Alignas(64) _Atomic int64_t next_ticket;
+    _Alignas(64) _Atomic int64_t opened; /* batches 0 .. opened - 1 may be worked on */
+    atomic_bool stopped;
+    atomic_int sleeping_workers;
+    atomic_bool sleeping_consumer;
+
+    pthread_mutex_t lock; /* held only around sleeping and waking */
+    pthread_cond_t work;  /* opened grew, or stopped */
+    pthread_cond_t whole; /* a batch was published, or stopped */
+} mr_ring;
+
+typedef struct mr_ticket {
+    int64_t batch;
+    int64_t part; /* 0 .. tickets_per_batch - 1 */
+} mr_ticket;
+
+bool mr_ring_init(mr_ring *ring, int64_t depth, int64_t tickets_per_batch, int64_t n_batches);
+void mr_ring_free(mr_ring *ring);
+
+/* Workers. take waits for its batch to be opened; false: no more work. finish says whether this
+ * ticket was the batch's last: that worker seals the batch and then publishes it. */
+bool mr_ring_take_ticket(mr_ring *ring, mr_ticket *out);
+bool mr_ring_finish_ticket(mr_ring *ring, mr_ticket ticket);
+void mr_ring_publish(mr_ring *ring, int64_t batch);
+
+/* The consumer. Batch numbers are opened and waited for one after the other. */
+void mr_ring_open(mr_ring *ring, int64_t batch);
+bool mr_ring_wait(mr_ring *ring, int64_t batch); /* false: stopped first */
+
+void mr_ring_stop(mr_ring *ring); /* any thread */
+bool mr_ring_is_stopped(const mr_ring *ring);
+
+#endif

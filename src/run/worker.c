@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.c - what a worker thread does: take a ticket, make its samples, finish it. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/error.h"
+#include "run/loader.h"
+
+/* ---- Notes about bad samples ---- */
+static void name_sample(const mr_loader *loader, int64_t sample, mr_error *err) {
+    char name[512];
+    loader->pipeline->source->sample_name(loader->source_state, sample, name, sizeof name);
+    mr_error_at_sample(err, sample, name);
+}
+
+static void note_failure(mr_loader *loader, mr_making *making, int64_t slot, const mr_error *err) {
+    pthread_mutex_lock(&loader->notes_lock);
+    if (making->failed_slot < 0 || slot < making->failed_slot) {
+        making->failed_slot = slot;
+        making->failure = *err;
+    }
+    pthread_mutex_unlock(&loader->notes_lock);
+}
+
+static void note_skip(mr_loader *loader, mr_making *making, int64_t slot, int64_t sample,
+                      int64_t replacement, const mr_error *err) {
+    mr_skip_note *note = mr_zalloc(1, sizeof *note);
+    if (note) {
+        note->slot = slot;
+        note->error = *err;
+        note->skip = (mr_skip){making->slice.epoch, making->slice.step, sample, replacement, NULL};
+    }
+    pthread_mutex_lock(&loader->notes_lock);
+    making->n_skips++; /* counted even where there is no memory to list it */
+    if (note) {
+        note->next = making->skips;
+        making->skips = note;
+    }
+    pthread_mutex_unlock(&loader->notes_lock);
+}
+
+/* ---- Replacing a bad sample ---- */
+/* Only what is wrong with the sample itself may be skipped: a machine without memory or file
+ * handles would otherwise change the data that a run sees. */
+static bool is_samples_fault(const mr_error *err) {
+    bool environment = err->sys == EMFILE || err->sys == ENFILE || err->sys == ENOMEM;
+    return !environment && err->code != MR_E_MEMORY && err->code != MR_E_INTERNAL &&
+           err->code != MR_E_CANCELLED;
+}
+
+static mr_status read_now(const mr_loader *loader, int64_t sample, void **bytes, size_t *size,
+                          mr_error *err) {
+    mr_extent extent;
+    mr_open_extent open;
+    MR_TRY(loader->pipeline->source->locate(loader->source_state, sample, &extent, err));
+    MR_TRY(mr_extent_open(&extent, &open, err));
+    *bytes = malloc(open.size ? open.size : 1);
+    *size = open.size;
+    mr_status status = *bytes ? mr_extent_read(&open, *bytes, err) : mr_fail_memory(err, open.size);
+    mr_extent_close(&open);
+    return status;
+}
+
+static mr_status make_without_readahead(mr_worker *worker, mr_chain_job *job, mr_error *err) {
+    void *bytes = NULL;
+    mr_status status = MR_OK;
+    if (worker->loader->readahead) {
+        status = read_now(worker->loader, job->sample, &bytes, &job->n_bytes, err);
+    }
+    job->bytes = bytes;
+    if (status == MR_OK) {
+        status = mr_chain_run(&worker->chain, job, err);
+    }
+    free(bytes);
+    return status;
+}
+
+/* Tries other samples, chosen by the law, until one is good. */
+static mr_status substitute(mr_worker *worker, mr_making *making, mr_chain_job *job,
+                            mr_error *first) {
+    mr_loader *loader = worker->loader;
+    int64_t bad = job->sample;
+    int64_t position = mr_slice_position(&loader->schedule, &making->slice, job->slot);
+    for (uint32_t attempt = 0; attempt < MR_SUBSTITUTE_ATTEMPTS; attempt++) {
+        mr_error err = MR_ERROR_INIT;
+        job->sample =
+            mr_order_substitute(loader->schedule.n, loader->seed, job->epoch, position, attempt);
+        mr_status status = make_without_readahead(worker, job, &err);
+        if (status == MR_OK) {
+            mr_batch_samples_mutable(making->batch)[job->slot] = job->sample;
+            note_skip(loader, making, job->slot, bad, job->sample, first);
+            return MR_OK;
+        }
+        if (!is_samples_fault(&err)) {
+            name_sample(loader, job->sample, &err);
+            *first = err;
+            return status;
+        }
+    }
+    mr_hint(first, "%d other samples tried in its place were bad too", MR_SUBSTITUTE_ATTEMPTS);
+    return first->code;
+}
+
+/* ---- Samples ---- */
+static mr_status make_from_readahead(mr_worker *worker, mr_making *making, mr_chain_job *job,
+                                     mr_error *err) {
+    mr_window *window = mr_readahead_window(worker->loader->readahead);
+    mr_window_entry *entry = mr_window_get(window, making->first_read + job->slot);
+    if (!entry) {
+        return mr_fail(err, MR_E_CANCELLED, "stopped");
+    }
+    mr_status status = entry->read.status;
+    if (status < 0) {
+        *err = entry->err;
+    } else {
+        job->bytes = entry->buffer;
+        job->n_bytes = entry->read.open.size;
+        status = mr_chain_run(&worker->chain, job, err);
+    }
+    mr_window_release(window, entry);
+    return status;
+}
+
+static void make_sample(mr_worker *worker, mr_making *making, int64_t slot) {
+    mr_loader *loader = worker->loader;
+    mr_error err = MR_ERROR_INIT;
+    mr_chain_job job = {
+        .sample = mr_batch_samples(making->batch)[slot],
+        .epoch = (uint32_t)making->slice.epoch,
+        .batch = making->batch,
+        .slot = slot,
+    };
+    mr_status status = loader->readahead ? make_from_readahead(worker, making, &job, &err)
+                                         : mr_chain_run(&worker->chain, &job, &err);
+    if (status < 0 && status != MR_E_CANCELLED) {
+        name_sample(loader, job.sample, &err);
+        if (loader->on_error == MR_ON_ERROR_SKIP && is_samples_fault(&err)) {
+            status = substitute(worker, making, &job, &err);
+        }
+    }
+    if (status < 0) {
+        note_failure(loader, making, slot, &err);
+    }
+}
+
+static void seal(mr_loader *loader, mr_making *making) {
+    mr_error err = MR_ERROR_INIT;
+    if (making->failed_slot < 0 && mr_batch_seal(making->batch, &err) < 0) {
+        note_failure(loader, making, 0, &err);
+    }
+}
+
+static void work_off(mr_worker *worker, mr_ticket ticket) {
+    mr_loader *loader = worker->loader;
+    mr_making *making = &loader->making[ticket.batch % loader->ring.depth];
+    int64_t first = ticket.part * loader->morsel, end = first + loader->morsel;
+    end = end < making->slice.count ? end : making->slice.count;
+    for (int64_t slot = first; slot < end && !mr_ring_is_stopped(&loader->ring); slot++) {
+        make_sample(worker, making, slot);
+    }
+    if (mr_ring_finish_ticket(&loader->ring, ticket)) {
+        seal(loader, making);
+        mr_ring_publish(&loader->ring, ticket.batch);
+    }
+}
+
+void *mr_worker_main(void *context) {
+    mr_worker *worker = context;
+    mr_ticket ticket;
+    while (mr_ring_take_ticket(&worker->loader->ring, &ticket)) {
+        work_off(worker, ticket);
+    }
+    return NULL;
+}

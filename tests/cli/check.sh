@@ -1,0 +1,3 @@
+. "$HERE/common.inc"
+pipeline
+says millrace check p.json

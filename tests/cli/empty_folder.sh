@@ -1,0 +1,4 @@
+. "$HERE/common.inc"
+mkdir photos
+pipeline
+says millrace run p.json

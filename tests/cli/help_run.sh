@@ -1,0 +1,1 @@
+"$MILLRACE" run --help

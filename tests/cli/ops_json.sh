@@ -1,0 +1,1 @@
+"$MILLRACE" ops random_flip --json

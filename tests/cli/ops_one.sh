@@ -1,0 +1,3 @@
+. "$HERE/common.inc"
+says millrace ops random_flip
+says millrace ops files

@@ -1,0 +1,1 @@
+"$MILLRACE" --version | head -n 1

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* faults.c - see faults.h. The executable's symbols come first when the dynamic linker looks a name
+ * up, so these stand in for libc's everywhere, and no preloaded library is needed. Memory goes on
+ * to glibc's own names for it; files go to the kernel directly. */
+#include "faults.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define HOOK __attribute__((visibility("default")))
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *memory, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
+extern void __libc_free(void *memory);
+
+static fault armed; /* written while no other thread runs */
+static _Atomic int64_t calls, strikes, live;
+
+void fault_arm(const fault *wanted) {
+    calls = 0;
+    strikes = 0;
+    armed = *wanted;
+}
+
+int64_t fault_disarm(void) {
+    armed = (fault){0};
+    return strikes;
+}
+
+int64_t fault_live_blocks(void) {
+    return live;
+}
+
+static bool is_hit(int64_t number) {
+    switch (armed.kind) {
+    case FAULT_ONCE:
+        return number == armed.at;
+    case FAULT_LASTING:
+    case FAULT_EOF:
+        return number >= armed.at;
+    case FAULT_EVERY:
+        return number % armed.at == 0;
+    case FAULT_SHORT:
+        return true;
+    }
+    return false;
+}
+
+static bool strike(unsigned call) {
+    if (!(armed.calls & call) || !is_hit(++calls)) {
+        return false;
+    }
+    strikes++;
+    errno = armed.error;
+    return true;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static void *counted(void *memory) {
+    live += memory != NULL;
+    return memory;
+}
+
+static bool no_memory(void) {
+    return strike(FAULT_ALLOC);
+}
+
+HOOK void *malloc(size_t size) {
+    return no_memory() ? NULL : counted(__libc_malloc(size));
+}
+
+HOOK void *calloc(size_t count, size_t size) {
+    return no_memory() ? NULL : counted(__libc_calloc(count, size));
+}
+
+HOOK void *realloc(void *memory, size_t size) {
+    if (no_memory()) {
+        return NULL;
+    }
+    return memory ? __libc_realloc(memory, size) : counted(__libc_realloc(NULL, size));
+}
+
+HOOK void *memalign(size_t align, size_t size) {
+    return no_memory() ? NULL : counted(__libc_memalign(align, size));
+}
+
+HOOK void *aligned_alloc(size_t align, size_t size) {
+    return memalign(align, size);
+}
+
+HOOK int posix_memalign(void **out, size_t align, size_t size) {
+    void *memory = memalign(align, size);
+    if (!memory) {
+        return ENOMEM;
+    }
+    *out = memory;
+    return 0;
+}
+
+HOOK void free(void *memory) {
+    live -= memory != NULL;
+    __libc_free(memory);
+}
+
+HOOK int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+                        void *argument) {
+    typedef int create_fn(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (no_memory()) {
+        return EAGAIN;
+    }
+    create_fn *real = (create_fn *)dlsym(RTLD_NEXT, "pthread_create");
+    return real(thread, attr, start, argument);
+}
+
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+static int open_file(int folder, const char *path, int flags, mode_t mode) {
+    return strike(FAULT_OPEN) ? -1 : (int)syscall(SYS_openat, folder, path, flags, mode);
+}
+
+static mode_t mode_of(int flags, va_list *more) {
+    return flags & (O_CREAT | __O_TMPFILE) ? va_arg(*more, mode_t) : 0;
+}
+
+HOOK int open(const char *path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    mode_t mode = mode_of(flags, &more);
+    va_end(more);
+    return open_file(AT_FDCWD, path, flags, mode);
+}
+
+HOOK int openat(int folder, const char *path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    mode_t mode = mode_of(flags, &more);
+    va_end(more);
+    return open_file(folder, path, flags, mode);
+}
+
+HOOK int fstat(int fd, struct stat *out) {
+    return strike(FAULT_STAT) ? -1 : (int)syscall(SYS_newfstatat, fd, "", out, AT_EMPTY_PATH);
+}
+
+HOOK int fstatat(int folder, const char *path, struct stat *out, int flags) {
+    return strike(FAULT_STAT) ? -1 : (int)syscall(SYS_newfstatat, folder, path, out, flags);
+}
+
+HOOK int statx(int folder, const char *path, int flags, unsigned mask, struct statx *out) {
+    return strike(FAULT_STAT) ? -1 : (int)syscall(SYS_statx, folder, path, flags, mask, out);
+}
+
+/* How much of a transfer to do: all of it, a part, nothing (0), or to fail (-1). */
+static ssize_t allowed(unsigned call, size_t size) {
+    if (!strike(call)) {
+        return (ssize_t)size;
+    }
+    if (armed.kind == FAULT_SHORT) {
+        return (ssize_t)(size - size / 2);
+    }
+    return armed.kind == FAULT_EOF ? 0 : -1;
+}
+
+HOOK ssize_t read(int fd, void *buffer, size_t size) {
+    ssize_t part = allowed(FAULT_READ, size);
+    return part <= 0 ? part : (ssize_t)syscall(SYS_read, fd, buffer, part);
+}
+
+HOOK ssize_t pread(int fd, void *buffer, size_t size, off_t offset) {
+    ssize_t part = allowed(FAULT_READ, size);
+    return part <= 0 ? part : (ssize_t)syscall(SYS_pread64, fd, buffer, part, offset);
+}
+
+HOOK ssize_t write(int fd, const void *buffer, size_t size) {
+    ssize_t part = allowed(FAULT_WRITE, size);
+    return part <= 0 ? part : (ssize_t)syscall(SYS_write, fd, buffer, part);
+}
+
+HOOK int fsync(int fd) {
+    return strike(FAULT_SYNC) ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+HOOK int fdatasync(int fd) {
+    return strike(FAULT_SYNC) ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
+HOOK int rename(const char *from, const char *to) {
+    return strike(FAULT_RENAME) ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+HOOK int close(int fd) {
+    long result = syscall(SYS_close, fd);
+    return strike(FAULT_CLOSE) ? -1 : (int)result;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_kernels.c - every variant of a kernel against its scalar reference: random bytes, odd sizes,
+ * buffers that end where an access past the end shows (guard bytes, and the sanitizers). The time
+ * of each variant is printed, never judged. */
+#include "test.h"
+
+#include <time.h>
+
+#include "core/cpu.h"
+#include "kernels/half.h"
+#include "kernels/kernels.h"
+
+#define GUARD 64
+#define GUARD_BYTE 0xA5
+
+/* ---- Help ---- */
+static uint64_t random_state = 1;
+
+static uint32_t random_u32(void) { /* splitmix64: the tests need no better */
+    uint64_t z = random_state += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (uint32_t)(z >> 32);
+}
+
+static int32_t random_between(int32_t low, int32_t high) {
+    return low + (int32_t)(random_u32() % (uint32_t)(high - low + 1));
+}
+
+/* Random bytes; half of the time only extremes, which show a missing clip. */
+static void fill_random(uint8_t *bytes, size_t size) {
+    bool extremes = random_u32() & 1;
+    for (size_t i = 0; i < size; i++) {
+        uint32_t r = random_u32();
+        bytes[i] = extremes ? (r & 1 ? 255 : 0) : (uint8_t)r;
+    }
+}
+
+/* Memory with guard bytes behind it. */
+static void *guarded(size_t size) {
+    uint8_t *memory = aligned_alloc(64, (size + GUARD + 63) / 64 * 64);
+    memset(memory, GUARD_BYTE, size + GUARD);
+    return memory;
+}
+
+static bool guard_is_whole(const void *memory, size_t size) {
+    for (size_t i = 0; i < GUARD; i++) {
+        if (((const uint8_t *)memory)[size + i] != GUARD_BYTE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Compares two results, checks both guards and frees them. */
+static bool same_and_free(void *a, void *b, size_t size) {
+    bool same = memcmp(a, b, size) == 0 && guard_is_whole(a, size) && guard_is_whole(b, size);
+    free(a);
+    free(b);
+    return same;
+}
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static const mr_kernels *best_kernels(void) {
+    uint32_t features = 0;
+    mr_cpu_features(NULL, &features, NULL);
+    return mr_kernels_for(features);
+}
+
+static const mr_kernels *scalar_kernels(void) {
+    return mr_kernels_for(0);
+}
+
+/* ---- Resampling ---- */
+typedef struct resample_case {
+    int64_t in_height, in_width, height, width, margin;
+    int32_t channels;
+    mr_filter filter;
+} resample_case;
+
+static resample_case random_case(int32_t most) {
+    resample_case one = {random_between(1, most),
+                         random_between(1, most),
+                         random_between(1, most),
+                         random_between(1, most),
+                         random_between(0, 5),
+                         random_u32() & 1 ? 3 : 1,
+                         (mr_filter)random_between(MR_BILINEAR, MR_NEAREST)};
+    one.width = random_u32() % 8 == 0 ? one.in_width : one.width;
+    one.height = random_u32() % 8 == 0 ? one.in_height : one.height;
+    return one;
+}
+
+/* The rectangle ends at the last byte of an allocation of exactly its size. */
+static mr_pixels place_input(const resample_case *one, uint8_t *bytes, size_t size) {
+    size_t stride = (size_t)(one->in_width + one->margin) * (size_t)one->channels;
+    return (mr_pixels){.data = bytes + (size_t)one->margin * (size_t)one->channels,
+                       .stride = stride,
+                       .height = one->in_height,
+                       .width = one->in_width,
+                       .channels = one->channels,
+                       .end = bytes + size};
+}
+
+static void check_resample(const resample_case *one) {
+    size_t row = (size_t)(one->in_width + one->margin) * (size_t)one->channels;
+    size_t in_size = row * (size_t)one->in_height;
+    size_t out_size = (size_t)(one->height * one->width) * (size_t)one->channels;
+    uint8_t *bytes = malloc(in_size);
+    fill_random(bytes, in_size);
+    mr_pixels in = place_input(one, bytes, in_size);
+    size_t memory_size = mr_resample_memory(&in, one->height, one->width, one->filter);
+    uint8_t *memory = guarded(memory_size);
+    uint8_t *a = guarded(out_size), *b = guarded(out_size);
+    mr_resample(scalar_kernels(), &in, a, one->height, one->width, one->filter, memory);
+    memset(memory, 0x5A, memory_size);
+    mr_resample(best_kernels(), &in, b, one->height, one->width, one->filter, memory);
+    bool whole = guard_is_whole(memory, memory_size);
+    if (!same_and_free(a, b, out_size) || !whole) {
+        test_failures++;
+        fprintf(stderr,
+                "resample %d: %" PRId64 "x%" PRId64 "x%d -> %" PRId64 "x%" PRId64 " differs\n",
+                (int)one->filter, one->in_height, one->in_width, (int)one->channels, one->height,
+                one->width);
+    }
+    free(memory);
+    free(bytes);
+}
+
+TEST(resample_variants_agree) {
+    for (int i = 0; i < 1500; i++) {
+        resample_case one = random_case(i < 1000 ? 40 : 200);
+        check_resample(&one);
+    }
+}
+
+TEST(resample_variants_agree_at_extremes) {
+    static const resample_case cases[] = {
+        {1, 20000, 1, 1, 0, 3, MR_BILINEAR}, {20000, 1, 1, 1, 0, 3, MR_BICUBIC},
+        {1, 20000, 3, 7, 0, 1, MR_BICUBIC},  {1, 1, 300, 300, 0, 3, MR_BICUBIC},
+        {2, 9000, 2, 5, 3, 3, MR_BILINEAR},  {3000, 11, 2, 40, 1, 3, MR_BILINEAR},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_resample(&cases[i]);
+    }
+}
+
+TEST(weights_sum_to_one_and_split_exactly) {
+    for (int round = 0; round < 200; round++) {
+        int64_t n_in = random_between(1, 900), n_out = random_between(1, 900);
+        mr_filter filter = random_u32() & 1 ? MR_BILINEAR : MR_BICUBIC;
+        mr_taps taps;
+        void *memory = guarded(mr_taps_memory(n_in, n_out, filter));
+        mr_taps_make(&taps, n_in, n_out, filter, memory);
+        for (int32_t i = 0; i < taps.n_out; i++) {
+            int64_t sum = 0;
+            for (int32_t k = 0; k < taps.width; k++) {
+                size_t at = (size_t)i * (size_t)taps.width + (size_t)k;
+                sum += taps.weights[at];
+                CHECK_INT(taps.high[at] * (1 << MR_TAP_LOW_BITS) + taps.low[at], ==,
+                          taps.weights[at]);
+            }
+            CHECK(llabs(sum - (1 << MR_TAP_BITS)) <= taps.count[i]);
+            CHECK(taps.first[i] >= 0 && taps.first[i] + taps.count[i] <= n_in);
+        }
+        CHECK(guard_is_whole(memory, mr_taps_memory(n_in, n_out, filter)));
+        free(memory);
+    }
+}
+
+/* ---- Pixel by pixel ---- */
+static void check_lookups(size_t pixels, int32_t channels, bool planar) {
+    size_t n = pixels * (size_t)channels;
+    uint32_t tables[3 * 256];
+    uint16_t short_tables[3 * 256];
+    for (size_t i = 0; i < 3 * 256; i++) {
+        tables[i] = random_u32();
+        short_tables[i] = (uint16_t)random_u32();
+    }
+    uint8_t *in = malloc(n);
+    fill_random(in, n);
+    uint32_t *a = guarded(4 * n), *b = guarded(4 * n);
+    scalar_kernels()->lookup_32(a, in, pixels, channels, tables, planar);
+    best_kernels()->lookup_32(b, in, pixels, channels, tables, planar);
+    CHECK(same_and_free(a, b, 4 * n));
+    uint16_t *c = guarded(2 * n), *d = guarded(2 * n);
+    scalar_kernels()->lookup_16(c, in, pixels, channels, short_tables, planar);
+    best_kernels()->lookup_16(d, in, pixels, channels, short_tables, planar);
+    CHECK(same_and_free(c, d, 2 * n));
+    free(in);
+}
+
+static void check_moves(size_t pixels, int32_t channels) {
+    size_t n = pixels * (size_t)channels;
+    uint8_t *in = malloc(n);
+    fill_random(in, n);
+    uint8_t *a = guarded(n), *b = guarded(n);
+    scalar_kernels()->split(a, in, pixels, channels);
+    best_kernels()->split(b, in, pixels, channels);
+    CHECK(same_and_free(a, b, n));
+    a = guarded(n), b = guarded(n);
+    scalar_kernels()->mirror(a, in, pixels, channels);
+    best_kernels()->mirror(b, in, pixels, channels);
+    CHECK(same_and_free(a, b, n));
+    free(in);
+}
+
+TEST(pixel_variants_agree) {
+    for (int32_t pixels = 1; pixels < 200; pixels++) {
+        for (int32_t channels = 1; channels <= 3; channels += 2) {
+            check_lookups((size_t)pixels, channels, true);
+            check_lookups((size_t)pixels, channels, false);
+            check_moves((size_t)pixels, channels);
+        }
+    }
+}
+
+TEST(lookup_means_what_it_says) {
+    const uint8_t in[6] = {1, 2, 3, 4, 5, 6};
+    uint32_t tables[3 * 256], planar[6], interleaved[6];
+    for (uint32_t i = 0; i < 3 * 256; i++) {
+        tables[i] = i;
+    }
+    scalar_kernels()->lookup_32(planar, in, 2, 3, tables, true);
+    scalar_kernels()->lookup_32(interleaved, in, 2, 3, tables, false);
+    const uint32_t want_planar[6] = {1, 4, 256 + 2, 256 + 5, 512 + 3, 512 + 6};
+    const uint32_t want_interleaved[6] = {1, 256 + 2, 512 + 3, 4, 256 + 5, 512 + 6};
+    CHECK(memcmp(planar, want_planar, sizeof planar) == 0);
+    CHECK(memcmp(interleaved, want_interleaved, sizeof interleaved) == 0);
+}
+
+/* ---- Halves ---- */
+TEST(halves_survive_a_round_trip) {
+    for (uint32_t bits = 0; bits <= 0xFFFF; bits++) {
+        bool f16_nan = (bits & 0x7FFF) > 0x7C00, bf16_nan = (bits & 0x7FFF) > 0x7F80;
+        if (!f16_nan) {
+            CHECK_INT(mr_f16(mr_float_of_f16((uint16_t)bits)), ==, bits);
+        }
+        if (!bf16_nan) {
+            CHECK_INT(mr_bf16(mr_float_of_bf16((uint16_t)bits)), ==, bits);
+        }
+    }
+}
+
+/* Between two neighbouring halves the nearer is taken, and in the middle the even one. */
+TEST(halves_round_to_nearest_even) {
+    for (uint32_t bits = 0; bits < 0x7BFF; bits++) {
+        double low = (double)mr_float_of_f16((uint16_t)bits);
+        double high = (double)mr_float_of_f16((uint16_t)(bits + 1));
+        float middle = (float)((low + high) / 2);
+        float above = mr_float_of_bits(mr_float_bits(middle) + 1);
+        CHECK_INT(mr_f16(middle), ==, bits + (bits & 1));
+        CHECK_INT(mr_f16(above), ==, bits + 1);
+        CHECK_INT(mr_f16(-above), ==, 0x8000 | (bits + 1));
+    }
+    CHECK_INT(mr_f16(65519.996f), ==, 0x7BFF);
+    CHECK_INT(mr_f16(65520.0f), ==, 0x7C00);
+    CHECK_INT(mr_bf16(mr_float_of_bits(0x3F808000)), ==, 0x3F80);
+    CHECK_INT(mr_bf16(mr_float_of_bits(0x3F818000)), ==, 0x3F82);
+    CHECK_INT(mr_bf16(mr_float_of_bits(0x3F808001)), ==, 0x3F81);
+    CHECK((mr_bf16(mr_float_of_bits(0x7F800001)) & 0x7FFF) > 0x7F80);
+    CHECK((mr_f16(mr_float_of_bits(0x7F800001)) & 0x7FFF) > 0x7C00);
+}
+
+/* ---- Times ---- */
+static void print_resample_times(const mr_kernels *kernels, int32_t channels, mr_filter filter) {
+    enum { HEIGHT = 375, WIDTH = 500, SIZE = 224, ROUNDS = 20 };
+    size_t in_size = (size_t)(HEIGHT * WIDTH * channels);
+    uint8_t *bytes = malloc(in_size), *out = malloc((size_t)(HEIGHT * SIZE * channels));
+    uint8_t *final = malloc((size_t)(SIZE * SIZE * channels));
+    mr_taps across, down;
+    void *memory_a = guarded(mr_taps_memory(WIDTH, SIZE, filter));
+    void *memory_b = guarded(mr_taps_memory(HEIGHT, SIZE, filter));
+    fill_random(bytes, in_size);
+    int64_t start = now_ns();
+    for (int i = 0; i < ROUNDS; i++) {
+        mr_taps_make(&across, WIDTH, SIZE, filter, memory_a);
+        mr_taps_make(&down, HEIGHT, SIZE, filter, memory_b);
+    }
+    int64_t made = now_ns();
+    for (int i = 0; i < ROUNDS; i++) {
+        kernels->resample_rows(out, bytes, (size_t)(WIDTH * channels), bytes + in_size, HEIGHT,
+                               channels, &across);
+    }
+    int64_t rows = now_ns();
+    for (int i = 0; i < ROUNDS; i++) {
+        kernels->resample_columns(final, out, (size_t)(SIZE * channels), (size_t)(SIZE * channels),
+                                  &down);
+    }
+    int64_t columns = now_ns();
+    printf("  %-6s %s %d channels 375x500 -> 224x224: weights %" PRId64 " ns, rows %" PRId64
+           " ns, columns %" PRId64 " ns\n",
+           kernels->name, filter == MR_BICUBIC ? "bicubic " : "bilinear", (int)channels,
+           (made - start) / ROUNDS, (rows - made) / ROUNDS, (columns - rows) / ROUNDS);
+    free(memory_a);
+    free(memory_b);
+    free(bytes);
+    free(out);
+    free(final);
+}
+
+static void print_pixel_times(const mr_kernels *kernels) {
+    enum { PIXELS = 224 * 224, ROUNDS = 50 };
+    uint8_t *in = malloc(3 * PIXELS);
+    uint32_t *out = malloc(3 * PIXELS * sizeof *out);
+    static uint32_t tables[3 * 256];
+    fill_random(in, 3 * PIXELS);
+    memset(out, 0, 3 * PIXELS * sizeof *out);
+    int64_t t[5] = {now_ns()};
+    for (int i = 0; i < ROUNDS; i++) {
+        kernels->lookup_32(out, in, PIXELS, 3, tables, true);
+    }
+    t[1] = now_ns();
+    for (int i = 0; i < ROUNDS; i++) {
+        kernels->lookup_16((uint16_t *)out, in, PIXELS, 3, (const uint16_t *)tables, true);
+    }
+    t[2] = now_ns();
+    for (int i = 0; i < ROUNDS; i++) {
+        kernels->split((uint8_t *)out, in, PIXELS, 3);
+    }
+    t[3] = now_ns();
+    for (int i = 0; i < ROUNDS; i++) {
+        kernels->mirror((uint8_t *)out, in, PIXELS, 3);
+    }
+    t[4] = now_ns();
+    printf("  %-6s 224x224x3: lookup_32 %" PRId64 " ns, lookup_16 %" PRId64 " ns, split %" PRId64
+           " ns, mirror %" PRId64 " ns\n",
+           kernels->name, (t[1] - t[0]) / ROUNDS, (t[2] - t[1]) / ROUNDS, (t[3] - t[2]) / ROUNDS,
+           (t[4] - t[3]) / ROUNDS);
+    free(in);
+    free(out);
+}
+
+TEST(print_times) {
+    const mr_kernels *variants[] = {scalar_kernels(), best_kernels()};
+    for (int v = 0; v < 2; v++) {
+        print_resample_times(variants[v], 3, MR_BILINEAR);
+        print_resample_times(variants[v], 3, MR_BICUBIC);
+        print_resample_times(variants[v], 1, MR_BILINEAR);
+        print_pixel_times(variants[v]);
+    }
+}
+
+TEST_MAIN()
