@@ -40,6 +40,15 @@ static int64_t batch_bytes(const mr_pipeline *pipeline, bool *varies) {
     return sum;
 }
 
+/* Again as JSON, but with 0.08 and not 0.080000000000000002. */
+static void print_params(const char *params) {
+    json_t *object = json_loads(params, 0, NULL);
+    printf("    ");
+    json_dumpf(object, stdout, JSON_REAL_PRECISION(15));
+    printf("\n");
+    json_decref(object);
+}
+
 static void print_stages(const mr_pipeline *pipeline) {
     char type[128];
     printf("stages\n");
@@ -47,7 +56,7 @@ static void print_stages(const mr_pipeline *pipeline) {
         const mr_stage *stage = mr_pipeline_stage(pipeline, i);
         printf("  %-20s %-10s %s\n", stage->name, stage->field,
                mr_type_text(&stage->out, type, sizeof type));
-        printf("    %s\n", stage->params);
+        print_params(stage->params);
     }
 }
 
@@ -123,7 +132,7 @@ static void print_json(const mr_pipeline *pipeline) {
     json_object_set_new(object, "stages", stages);
     json_object_set_new(object, "fields", fields);
     json_object_set_new(object, "document", json_loads(mr_pipeline_json(pipeline), 0, NULL));
-    mr_json_print(object);
+    mr_json_print(object, MR_DIGITS_EXACT);
 }
 
 static int run_check(const void *values) {

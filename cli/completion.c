@@ -156,7 +156,9 @@ static void print_zsh(void) {
     for (int32_t i = 0; mr_command_at(i); i++) {
         zsh_command(mr_command_at(i));
     }
-    printf("  esac\n}\ncompdef _millrace millrace\n");
+    printf("  esac\n}\n"
+           "if [[ $funcstack[1] = _millrace ]]; then _millrace; else compdef _millrace millrace; "
+           "fi\n");
 }
 
 /* ---- fish ---------------------------------------------------------------------------------- */

@@ -177,7 +177,7 @@ static void print_json(const comparison *c) {
         json_object_set_new(object, "a", side_json(&c->a));
         json_object_set_new(object, "b", side_json(&c->b));
     }
-    mr_json_print(object);
+    mr_json_print(object, MR_DIGITS_SHORT);
 }
 
 /* Nothing compared is no proof of equality. */

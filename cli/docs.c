@@ -103,7 +103,6 @@ static void print_op(const mr_op_class *op) {
     for (const mr_example *x = op->examples; x && x->params; x++) {
         print_example(op, x);
     }
-    printf("\n");
 }
 
 static int run_docs(const void *values) {

@@ -96,23 +96,27 @@ static const char *find_line(const char *text, long number) {
     return text;
 }
 
+/* Prints the character at `s` so that it takes one column; returns its length. */
+static size_t print_character(const char *s) {
+    size_t length = mr_text_character(s);
+    if (length > 0) {
+        fprintf(stderr, "%.*s", (int)length, s);
+        return length;
+    }
+    fputc(*s == '\t' ? ' ' : '?', stderr);
+    return 1;
+}
+
 /* Prints the part of a line around a column (in characters, from 1), then a caret under it. */
 static void print_excerpt(const char *line, long number, long column) {
-    long length = (long)strcspn(line, "\r\n");
-    long from = column > SHOWN ? column - SHOWN / 2 : 0;
-    long character = 0, caret = -1, shown = 0;
+    const char *end = line + strcspn(line, "\r\n");
+    long first = column > SHOWN ? column - SHOWN / 2 : 1;
     fprintf(stderr, "  %5ld | ", number);
-    for (long i = 0; i < length && shown < SHOWN; i++) {
-        bool starts = ((unsigned char)line[i] & 0xC0) != 0x80;
-        character += starts;
-        if (character > from) {
-            fputc((unsigned char)line[i] < 0x20 ? ' ' : line[i], stderr);
-            shown += starts;
-        }
-        caret = character == column ? shown - 1 : caret;
+    for (long at = 1; line < end && at < first + SHOWN; at++) {
+        size_t length = mr_text_character(line);
+        line += at < first ? (length ? length : 1) : print_character(line);
     }
-    caret = caret < 0 ? shown : caret;
-    fprintf(stderr, "\n        | %*s^\n", (int)caret, "");
+    fprintf(stderr, "\n        | %*s^\n", (int)(column > first ? column - first : 0), "");
 }
 
 static bool find_place(const mr_error *err, long *line, long *column) {
@@ -121,16 +125,14 @@ static bool find_place(const mr_error *err, long *line, long *column) {
     return found && *line > 0 && *column >= 0;
 }
 
-/* Names the document, with line and column in the form that editors jump to. */
+/* Names the document unless the message does (where the system refused to open it); with line and
+ * column in the form that editors jump to. */
 static void name_document(mr_error *err, const char *path, long line, long column) {
     char safe[sizeof err->source - 48];
-    if (err->source[0] != '\0' || strstr(err->text, path)) {
-        return;
-    }
     mr_text_safe(safe, sizeof safe, path);
     if (line > 0) {
         snprintf(err->source, sizeof err->source, "%s:%ld:%ld", safe, line, column);
-    } else {
+    } else if (err->sys == 0) {
         snprintf(err->source, sizeof err->source, "%s", safe);
     }
 }

@@ -199,7 +199,7 @@ static void print_json(const mr_plugins *plugins) {
     json_object_set_new(object, "sources", sources);
     json_object_set_new(object, "ops", ops);
     json_object_set_new(object, "missing", missing_json());
-    mr_json_print(object);
+    mr_json_print(object, MR_DIGITS_EXACT);
 }
 
 /* ---- The command --------------------------------------------------------------------------- */
@@ -241,7 +241,7 @@ static int show_one(const mr_plugins *plugins, const char *name, bool json) {
             if (!json) {
                 return print_entry(&e);
             }
-            mr_json_print(entry_json(&e));
+            mr_json_print(entry_json(&e), MR_DIGITS_EXACT);
             return MR_EXIT_OK;
         }
     }

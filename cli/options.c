@@ -33,7 +33,8 @@ bool mr_number_read(const char *text, int64_t *out) {
 }
 
 static mr_status usage_hint(const parser *p) {
-    return mr_hint(p->err, "see: millrace help %s", p->command->name);
+    mr_hint(p->err, "see: millrace help %s", p->command->name);
+    return p->err->code;
 }
 
 static mr_status bad_number(const parser *p, const mr_option_row *row, const char *text) {

@@ -41,6 +41,7 @@ static void print_counts(const mr_report *report, const mr_stats *stats) {
 void mr_report_text(const mr_report *report) {
     char rate[32], peak[32], bound[32], digest[33];
     mr_stats stats = stats_of(report->loader);
+    int64_t bytes = mr_memory_peak();
     print_counts(report, &stats);
     printf("  throughput   %s samples/s, %.3f s, %u %s, %s, %s\n",
            mr_text_rate(rate, sizeof rate, rate_of(report, &stats)), report->seconds, stats.threads,
@@ -49,7 +50,7 @@ void mr_report_text(const mr_report *report) {
         printf("  first batch  %.3f s after the start\n", report->first_batch_seconds);
     }
     printf("  peak memory  %s (batches and reading: at most %s)\n",
-           mr_text_bytes(peak, sizeof peak, mr_memory_peak()),
+           bytes < 0 ? "unknown" : mr_text_bytes(peak, sizeof peak, bytes),
            mr_text_bytes(bound, sizeof bound, stats.memory_bound));
     if (stats.skipped > 0) {
         printf("  skipped      %lld bad %s\n", (long long)stats.skipped,
@@ -57,6 +58,10 @@ void mr_report_text(const mr_report *report) {
     }
     mr_loader_digest(report->loader, digest);
     printf("  digest       %s\n", digest);
+    if (report->state) {
+        char path[1024];
+        printf("  state        %s\n", mr_text_safe(path, sizeof path, report->state));
+    }
 }
 
 void mr_report_digest(const mr_report *report) {
@@ -88,6 +93,7 @@ static json_t *skips_json(const mr_loader *loader) {
 
 static void add_figures(json_t *object, const mr_report *report, const mr_stats *stats) {
     bool any = report->first_batch_seconds >= 0;
+    int64_t peak = mr_memory_peak();
     json_object_set_new(object, "samples", json_integer(stats->samples));
     json_object_set_new(object, "batches", json_integer(stats->batches));
     json_object_set_new(object, "epochs", json_integer(epochs_of(report)));
@@ -96,7 +102,7 @@ static void add_figures(json_t *object, const mr_report *report, const mr_stats 
     json_object_set_new(object, "first_batch_seconds",
                         any ? json_real(report->first_batch_seconds) : json_null());
     json_object_set_new(object, "wait_seconds", json_real((double)stats->wait_ns * 1e-9));
-    json_object_set_new(object, "peak_rss_bytes", json_integer(mr_memory_peak()));
+    json_object_set_new(object, "peak_rss_bytes", peak < 0 ? json_null() : json_integer(peak));
     json_object_set_new(object, "memory_bound", json_integer(stats->memory_bound));
     json_object_set_new(object, "batch_bytes", json_integer(stats->batch_bytes));
     json_object_set_new(object, "bytes_read", json_integer(stats->bytes_read));
@@ -131,10 +137,11 @@ void mr_report_json(const mr_report *report) {
         add_figures(object, report, &stats);
         add_setup(object, report, &stats);
     }
+    json_object_set_new(object, "state", mr_json_text(report->state));
     json_object_set_new(object, "signal", json_integer(report->signal));
     json_object_set_new(object, "error",
                         report->error ? mr_error_json(report->error) : json_null());
-    mr_json_print(object);
+    mr_json_print(object, MR_DIGITS_SHORT);
 }
 
 void mr_report_skips(const mr_loader *loader) {

@@ -14,6 +14,7 @@ typedef struct mr_report {
     double first_batch_seconds;      /* since the process started; -1: none came */
     const mr_error *error;           /* what ended the run, or NULL */
     int signal;                      /* likewise, or 0 */
+    const char *state;               /* file that the state was saved to, or NULL */
 } mr_report;
 
 void mr_report_text(const mr_report *report);   /* on stdout, for people */

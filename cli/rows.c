@@ -48,23 +48,35 @@ char *mr_row_kind(const mr_param *row, char *buffer, size_t size) {
     return buffer;
 }
 
-/* Large bounds stand for "no bound": nobody reads 9.22337e+18. */
+/* Bounds past what an int64 or a double counts exactly stand for "no bound". */
 static bool bounded(double bound) {
-    return bound > -1e15 && bound < 1e15;
+    return bound > -1e18 && bound < 1e18;
+}
+
+static char *number_text(double number, char *buffer, size_t size) {
+    bool whole = number == (double)(int64_t)number;
+    snprintf(buffer, size, whole ? "%.0f" : "%.15g", number);
+    return buffer;
 }
 
 char *mr_row_range(const mr_param *row, char *buffer, size_t size) {
-    bool low = bounded(row->min), high = bounded(row->max);
+    char least[32] = "", most[32] = "";
     buffer[0] = '\0';
     if (row->min == 0 && row->max == 0) {
         return buffer;
     }
-    if (low && high) {
-        snprintf(buffer, size, "%.15g to %.15g", row->min, row->max);
-    } else if (low) {
-        snprintf(buffer, size, "at least %.15g", row->min);
-    } else if (high) {
-        snprintf(buffer, size, "at most %.15g", row->max);
+    if (bounded(row->min)) {
+        number_text(row->min, least, sizeof least);
+    }
+    if (bounded(row->max)) {
+        number_text(row->max, most, sizeof most);
+    }
+    if (*least && *most) {
+        snprintf(buffer, size, "%s to %s", least, most);
+    } else if (*least) {
+        snprintf(buffer, size, "at least %s", least);
+    } else if (*most) {
+        snprintf(buffer, size, "at most %s", most);
     }
     return buffer;
 }

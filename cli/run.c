@@ -29,7 +29,8 @@ typedef struct run {
     const run_values *values;
     mr_plugins plugins;
     mr_pipeline *pipeline;
-    char *state; /* text of --state-in */
+    bool bad_document; /* the error is the pipeline document's */
+    char *state;       /* text of --state-in */
     mr_loader *loader;
     FILE *digests;
     mr_progress progress;
@@ -44,16 +45,19 @@ typedef struct run {
 static mr_status check_ranks(const run_values *v, mr_error *err) {
     if (v->rank >= 0 && v->world < 1) {
         mr_fail(err, MR_E_PARAM, "--rank needs --world");
-        return mr_hint(err, "--world N is the number of ranks, --rank counts from 0 to N - 1");
+        mr_hint(err, "--world N is the number of ranks, --rank counts from 0 to N - 1");
+        return err->code;
     }
     if (v->world > 1 && v->rank < 0) {
         mr_fail(err, MR_E_PARAM, "--world %lld needs --rank", (long long)v->world);
-        return mr_hint(err, "each rank is a run of its own: --rank 0, --rank 1, ...");
+        mr_hint(err, "each rank is a run of its own: --rank 0, --rank 1, ...");
+        return err->code;
     }
     if (v->world >= 1 && v->rank >= v->world) {
         mr_fail(err, MR_E_PARAM, "--rank %lld is too large for --world %lld", (long long)v->rank,
                 (long long)v->world);
-        return mr_hint(err, "ranks count from 0");
+        mr_hint(err, "ranks count from 0");
+        return err->code;
     }
     return MR_OK;
 }
@@ -72,11 +76,13 @@ static mr_status check_state_out(const char *path, mr_error *err) {
     }
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
         mr_fail(err, MR_E_IO, "cannot write the state to %s: it is a folder", path);
-        return mr_hint(err, "name a file: --state-out %s/state.json", path);
+        mr_hint(err, "name a file: --state-out %s/state.json", path);
+        return err->code;
     }
     if (access(slash ? folder : ".", W_OK | X_OK) != 0) {
         mr_fail(err, MR_E_IO, "cannot write the state to %s: %s", path, strerrordesc_np(errno));
-        return mr_hint(err, "--state-out needs a folder that exists and can be written to");
+        mr_hint(err, "--state-out needs a folder that exists and can be written to");
+        return err->code;
     }
     return MR_OK;
 }
@@ -152,6 +158,7 @@ static mr_status open_all(run *r) {
     }
     if (status == MR_OK) {
         status = mr_pipeline_load(&r->pipeline, v->path, r->plugins.ops, &r->err);
+        r->bad_document = status != MR_OK;
     }
     if (status == MR_OK) {
         status = open_loader(r);
@@ -277,6 +284,7 @@ static mr_status run_loader(run *r) {
     status = take_batches(r);
     mr_progress_end(&r->progress);
     mr_status saved = save_state(r, &after);
+    r->report.state = saved == MR_OK ? r->values->state_out : NULL;
     saved = saved == MR_OK ? close_digests(r, &after) : saved;
     r->report.signal = mr_stop_end(&stop);
     if (saved != MR_OK && (status == MR_OK || status == MR_E_CANCELLED)) {
@@ -291,8 +299,8 @@ static int exit_code(const run *r, mr_status status) {
     if (status == MR_OK) {
         return r->report.signal ? 128 + r->report.signal : MR_EXIT_OK;
     }
-    return r->pipeline ? mr_error_print(&r->err)
-                       : mr_error_print_document(&r->err, r->values->path);
+    return r->bad_document ? mr_error_print_document(&r->err, r->values->path)
+                           : mr_error_print(&r->err);
 }
 
 static int run_run(const void *values) {
@@ -354,7 +362,7 @@ static const mr_option_row options[] = {
      .kind = MR_OPTION_INT,
      .offset = offsetof(run_values, epochs),
      .min = 1,
-     .max = INT32_MAX,
+     .max = UINT32_MAX,
      .doc = "Times through the dataset, instead of the document's. A run that goes on from a "
             "state ends where the whole run would have."},
     {.name = "steps",
@@ -369,7 +377,7 @@ static const mr_option_row options[] = {
      .kind = MR_OPTION_INT,
      .offset = offsetof(run_values, batch),
      .min = 1,
-     .max = INT32_MAX,
+     .max = 1 << 24,
      .doc = "Samples in a step over all ranks, instead of the document's."},
     {.name = "world",
      .argument = "N",

@@ -10,7 +10,7 @@
 enum { COLUMNS = 80 };
 
 /* jansson refuses what is not UTF-8, so it is the judge. */
-static size_t utf8_length(const char *s) {
+size_t mr_text_character(const char *s) {
     unsigned char first = (unsigned char)*s;
     size_t length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
     if (length == 1) {
@@ -24,7 +24,7 @@ static size_t utf8_length(const char *s) {
 char *mr_text_safe(char *buffer, size_t size, const char *text) {
     size_t used = 0;
     while (*text) {
-        size_t length = utf8_length(text);
+        size_t length = mr_text_character(text);
         size_t needed = length ? length : 4;
         if (used + needed >= size) {
             break;
@@ -56,8 +56,8 @@ json_t *mr_json_text(const char *text) {
     return escaped;
 }
 
-void mr_json_print(json_t *object) {
-    json_dumpf(object, stdout, JSON_REAL_PRECISION(9));
+void mr_json_print(json_t *object, size_t digits) {
+    json_dumpf(object, stdout, JSON_REAL_PRECISION(digits));
     putchar('\n');
     json_decref(object);
 }

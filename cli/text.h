@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Bytes of the printable UTF-8 character that `s` begins with; 0 if there is none. */
+size_t mr_text_character(const char *s);
+
 /* Copies text, writing control characters and bytes that are not UTF-8 as \xNN. Cuts what does
  * not fit. Returns buffer. */
 char *mr_text_safe(char *buffer, size_t size, const char *text);
@@ -15,8 +18,9 @@ char *mr_text_safe(char *buffer, size_t size, const char *text);
 /* A JSON string of any bytes, made safe likewise; NULL gives null. */
 json_t *mr_json_text(const char *text);
 
-/* Prints the object on one line and frees it. */
-void mr_json_print(json_t *object);
+/* Prints the object on one line and frees it. Numbers with a fraction get so many digits. */
+enum { MR_DIGITS_SHORT = 9, MR_DIGITS_EXACT = 17 };
+void mr_json_print(json_t *object, size_t digits);
 
 char *mr_text_bytes(char *buffer, size_t size, int64_t bytes);  /* "77.1 MB" */
 char *mr_text_count(char *buffer, size_t size, int64_t number); /* "1,234,567" */

@@ -46,7 +46,7 @@ static inline int fuzz_decode(const char *name, const uint8_t *data, size_t size
     const mr_codec *codec = fuzz_codec(name);
     mr_image_header header;
     if (!codec->sniff(data, size) ||
-        codec->header(data, size, (int64_t)1 << 20, &header, NULL) != MR_OK) {
+        codec->header(data, size, (int64_t)1 << 20, true, &header, NULL) != MR_OK) {
         return 0;
     }
     if (header.orientation < 1 || header.orientation > 8 ||

@@ -150,7 +150,8 @@ static int make_photo(const char *folder, int number) {
     im.rgb = malloc((size_t)im.width * (size_t)im.height * 3);
     FILE *file = fopen(path, "wb");
     if (!im.rgb || !file) {
-        return -1;
+        perror(path);
+        exit(1);
     }
     paint_land(&im, s, seed);
     for (int i = 0; i < s->shapes; i++) {

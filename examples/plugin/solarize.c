@@ -22,7 +22,8 @@ static mr_status plan(const void *values, const mr_type *in, mr_type *out, mr_er
     (void)values;
     if (in->dtype != MR_U8 || in->layout == MR_PLAIN) {
         mr_fail(err, MR_E_TYPE, "solarize needs an image of uint8");
-        return mr_hint(err, "put it after decode_image and before normalize");
+        mr_hint(err, "put it after decode_image and before normalize");
+        return MR_E_TYPE;
     }
     *out = *in;
     return MR_OK;
@@ -42,7 +43,7 @@ static mr_status run(const void *values, mr_call *call, const mr_view *in, mr_vi
 }
 
 static const mr_example examples[] = {
-    {"{}", "image:5x7x3", "00000000000000000000000000000000"},
+    {"{}", "image:5x7x3", "b28321e43deb1b3c1a38344558d13cb3"},
     {.params = NULL},
 };
 

@@ -50,9 +50,11 @@
  *            says at mr_loader_open.
  *   mmap     Samples are read, not mapped: a file that shrinks while it is read is an error that
  *            names it, never SIGBUS.
- *   memory   mr_stats.memory_bound is the most that batches in flight, read-ahead and scratch
- *            will hold; batches that the consumer keeps come on top. Overcommit and cgroup limits
- *            are the operating system's: past them the process is killed, not told.
+ *   memory   mr_stats.memory_bound is the most that batches in flight and read-ahead will hold. On
+ *            top come batches that the consumer keeps beyond the current one, and for each thread
+ *            the intermediate images of the sample it works on, which decode_image's max_pixels
+ *            limits. Overcommit and cgroup limits are the operating system's: past them the process
+ *            is killed, not told.
  */
 #ifndef MILLRACE_H
 #define MILLRACE_H
@@ -112,6 +114,7 @@ typedef struct mr_settings {
     int64_t seed;
     int64_t epochs;
     bool shuffle;
+    bool fuse;
     int32_t remainder; /* mr_remainder */
     int32_t on_error;  /* mr_on_error */
     mr_strings fields; /* names asked for; empty: all that are not optional */

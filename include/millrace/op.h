@@ -53,6 +53,29 @@ typedef struct mr_call {
  * so it costs nothing after the first few. */
 MR_API void *mr_scratch(mr_call *call, size_t size);
 
+/* ---- Streaming -------------------------------------------------------------------------------
+ * Ops on images may also work row by row. Then demand flows back and rows flow forward: before a
+ * pixel exists, each op is asked which part of its input it needs for the part of its output that
+ * is wanted; then the decoder gives only those rows, and each op passes rows on as soon as it can.
+ * An image that is cropped, resized and normalised never exists as a whole. The bytes must be the
+ * same as run's. Rows are uint8 HWC. */
+typedef struct mr_region {
+    int64_t x, y, width, height;
+} mr_region;
+
+/* A receiver of rows: row y of an image, cut to the region that was asked for, which comes from
+ * top to bottom without gaps. The pixels are valid during the call. */
+typedef struct mr_rows {
+    mr_status (*row)(void *user, int64_t y, const uint8_t *pixels, mr_error *err);
+    void *user;
+} mr_rows;
+
+/* One op's place in a stream. */
+typedef struct mr_flow {
+    const mr_type *in, *out;          /* whole images, every dimension known */
+    const mr_region *needed, *wanted; /* parts of them */
+} mr_flow;
+
 /* ---- Examples: test, documentation and fuzz seed in one ------------------------------------- */
 typedef struct mr_example {
     const char *params; /* JSON object */
@@ -103,6 +126,22 @@ typedef struct mr_op_class {
                      mr_error *err);
 
     const mr_example *examples; /* at least one, ended by a row whose params is NULL */
+
+    /* ---- Streaming: all optional ---- */
+    /* For an op that makes an image from bytes: gives the wanted rows of its output to `to`. */
+    mr_status (*produce)(const void *params, mr_call *call, const mr_view *in, const mr_type *out,
+                         const mr_region *wanted, const mr_rows *to, mr_error *err);
+
+    /* Which part of the input the wanted part of the output needs. Together with one of: */
+    mr_status (*want)(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                      const mr_region *wanted, mr_region *needed, mr_error *err);
+    /* pass: receives the needed rows through *own and gives the wanted rows to `to`, or ... */
+    mr_status (*pass)(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
+                      mr_rows *own, mr_error *err);
+    /* finish: ... receives all rows and writes the whole output, of any type, to `out`. Memory from
+     * mr_scratch stays until the stream ends. */
+    mr_status (*finish)(const void *params, mr_call *call, const mr_flow *flow, mr_view *out,
+                        mr_rows *own, mr_error *err);
 } mr_op_class;
 
 #define MR_OP_HEADER .abi = MR_OP_ABI, .size = (uint32_t)sizeof(mr_op_class)

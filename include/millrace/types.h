@@ -128,8 +128,8 @@ MR_API char *mr_type_text(const mr_type *type, char *buffer, size_t size);
  * sample, offset, op, where and source are left as they are. */
 MR_API mr_status mr_fail(mr_error *err, mr_status code, const char *format, ...) MR_PRINTF(3, 4);
 
-/* Adds advice to an error that is already set. Returns err->code (MR_OK for NULL). */
-MR_API mr_status mr_hint(mr_error *err, const char *format, ...) MR_PRINTF(2, 3);
+/* Adds advice to an error that is already set; NULL allowed. */
+MR_API void mr_hint(mr_error *err, const char *format, ...) MR_PRINTF(2, 3);
 
 #ifdef __cplusplus
 }

@@ -21,6 +21,7 @@ typedef struct mr_decode_request {
     int64_t width, height; /* as header() said */
     int32_t channels;      /* 1: grey as Pillow's convert("L"); 3: RGB as its convert("RGB") */
     bool lenient;          /* warnings of the library are no errors */
+    bool verify;           /* part(): read the whole file all the same */
     uint8_t *out;          /* height x width x channels, contiguous, as stored (not oriented) */
     mr_call *call;         /* for mr_scratch */
 } mr_decode_request;
@@ -28,16 +29,23 @@ typedef struct mr_decode_request {
 typedef struct mr_codec {
     const char *name; /* "jpeg" */
     bool (*sniff)(const uint8_t *bytes, size_t size);
-    /* Fills `out` from the file's beginning and metadata; refuses more than max_pixels. Damage
-     * further on is decode()'s to find. */
-    mr_status (*header)(const uint8_t *bytes, size_t size, int64_t max_pixels, mr_image_header *out,
-                        mr_error *err);
+    /* Fills `out` from the file's headers and metadata, and refuses whatever would cost more than
+     * the file is worth (more than max_pixels, too many scans, a large image in a short file): what
+     * passes here may have memory for its pixels. Other damage is decode()'s to find. */
+    mr_status (*header)(const uint8_t *bytes, size_t size, int64_t max_pixels, bool lenient,
+                        mr_image_header *out, mr_error *err);
+    /* Only for bytes that header() accepted. */
     mr_status (*decode)(const uint8_t *bytes, size_t size, const mr_decode_request *request,
                         mr_error *err);
+    /* (optional) The same for a part of the image, as stored, row by row; request->out is not used.
+     * Default: decode all, then give the rows. May leave damage outside of the part unseen, unless
+     * request->verify. */
+    mr_status (*part)(const uint8_t *bytes, size_t size, const mr_decode_request *request,
+                      const mr_region *part, const mr_rows *to, mr_error *err);
 } mr_codec;
 
 /* Metadata beyond this is refused: nothing that belongs to a picture is as large, and looking
- * through it must stay cheap. Counts what compressed text expands to. */
+ * through it must stay cheap. */
 #define MR_METADATA_MAX ((size_t)16 << 20)
 
 /* ---- Shared by the codecs (codec.c) ---- */

@@ -27,9 +27,11 @@ enum { SCANS_ALWAYS = 32, SCANS_NEVER = 500 };
 /* ---- The file's segments, without libjpeg ---- */
 enum { SOI = 0xD8, EOI = 0xD9, SOS = 0xDA, TEM = 0x01, RST0 = 0xD0, RST7 = 0xD7, APP1 = 0xE1 };
 
+enum { SEGMENT_COST = 16 }; /* so that a million empty ones are too many */
+
 typedef struct survey {
     int64_t scans;
-    size_t segment_bytes; /* of everything but image data */
+    size_t cost; /* of everything but image data, in bytes */
     mr_metadata metadata;
 } survey;
 
@@ -93,8 +95,8 @@ static mr_status look_through(const uint8_t *bytes, size_t size, bool whole, sur
         if (s.marker == SOS) {
             out->scans++;
         }
-        out->segment_bytes += s.size + 4;
-        if (out->segment_bytes > MR_METADATA_MAX) {
+        out->cost += s.size + SEGMENT_COST;
+        if (out->cost > MR_METADATA_MAX) {
             return mr_codec_at_byte(err, mr_codec_too_much_metadata("JPEG", err), at);
         }
         note_metadata(&s, &out->metadata);
@@ -116,7 +118,9 @@ typedef struct reader {
     int64_t max_pixels;               /* header() */
     mr_image_header *header;          /* header() */
     const mr_decode_request *request; /* decode() */
-    uint8_t *row;                     /* decode(): one row before it is converted, or NULL */
+    uint8_t *row;                     /* one row before it is converted, or NULL */
+    const mr_region *part;            /* part() */
+    const mr_rows *to;                /* part() */
 } reader;
 
 static reader *reader_of(j_common_ptr jpeg) {
@@ -192,7 +196,7 @@ static bool scans_allowed(const reader *r, int64_t scans) {
     return scans <= SCANS_ALWAYS || (scans <= SCANS_NEVER && pixels <= SCANNED_PIXELS_MAX / scans);
 }
 
-/* The file was looked through beforehand; this holds even if libjpeg saw it otherwise. */
+/* header() counted the scans; this holds even if libjpeg counts otherwise. */
 static void on_progress(j_common_ptr jpeg) {
     reader *r = reader_of(jpeg);
     if (!scans_allowed(r, r->jpeg.input_scan_number)) {
@@ -226,28 +230,6 @@ static mr_status guarded(reader *r, mr_status (*work)(reader *r)) {
 }
 
 /* ---- Header ---- */
-static mr_status read_header(reader *r) {
-    open_file(r);
-    r->header->width = r->jpeg.image_width;
-    r->header->height = r->jpeg.image_height;
-    return mr_codec_check_size(r->header->width, r->header->height, r->max_pixels, r->err);
-}
-
-static mr_status header(const uint8_t *bytes, size_t size, int64_t max_pixels, mr_image_header *out,
-                        mr_error *err) {
-    survey seen;
-    reader r = {.bytes = bytes, .size = size, .err = err};
-    r.lenient = true; /* decode() tells about warnings, once it knows whether they matter */
-    r.max_pixels = max_pixels;
-    r.header = out;
-    MR_TRY(look_through(bytes, size, false, &seen, err));
-    MR_TRY(guarded(&r, read_header));
-    out->orientation = mr_orientation(&seen.metadata);
-    return MR_OK;
-}
-
-/* ---- Pixels ---- */
-
 /* Huffman codes take at least a bit for the DC value of every block, so a short file cannot hold a
  * large image: known before libjpeg allocates and fills it. */
 static mr_status check_enough_data(reader *r) {
@@ -273,6 +255,55 @@ static mr_status check_scans(reader *r) {
     }
     MR_TRY(look_through(r->bytes, r->size, true, &seen, r->err));
     return scans_allowed(r, seen.scans) ? MR_OK : too_many_scans(r, seen.scans);
+}
+
+static mr_status read_header(reader *r) {
+    open_file(r);
+    r->header->width = r->jpeg.image_width;
+    r->header->height = r->jpeg.image_height;
+    MR_TRY(mr_codec_check_size(r->header->width, r->header->height, r->max_pixels, r->err));
+    MR_TRY(check_enough_data(r));
+    return check_scans(r);
+}
+
+static mr_status header(const uint8_t *bytes, size_t size, int64_t max_pixels, bool lenient,
+                        mr_image_header *out, mr_error *err) {
+    survey seen;
+    reader r = {.bytes = bytes, .size = size, .err = err, .lenient = lenient};
+    r.max_pixels = max_pixels;
+    r.header = out;
+    MR_TRY(look_through(bytes, size, false, &seen, err));
+    MR_TRY(guarded(&r, read_header));
+    out->orientation = mr_orientation(&seen.metadata);
+    return MR_OK;
+}
+
+/* ---- Pixels ---- */
+
+/* Whether every coefficient that a progressive file began to tell was told to its last bit, and the
+ * lowest ten at all. If not, libjpeg says nothing and smooths, differently from version to
+ * version. */
+static bool is_complete(const reader *r) {
+    enum { SMOOTHED = 10 };
+    for (int i = 0; r->jpeg.coef_bits && i < r->jpeg.num_components; i++) {
+        const int *missing_bits = r->jpeg.coef_bits[i]; /* -1: never told */
+        for (int k = 0; k < DCTSIZE2; k++) {
+            if (missing_bits[k] > 0 || (missing_bits[k] < 0 && k < SMOOTHED)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static mr_status check_complete(reader *r) {
+    if (r->lenient || is_complete(r)) {
+        return MR_OK;
+    }
+    mr_status status = mr_fail(r->err, MR_E_CORRUPT,
+                               "cannot decode JPEG: scans of a progressive image are missing");
+    mr_hint(r->err, "the file was probably cut off; \"lenient\": true decodes what is there");
+    return mr_codec_at_byte(r->err, status, position(r));
 }
 
 /* Chooses what libjpeg gives; rows that are not yet what is wanted go through r->row. */
@@ -301,7 +332,7 @@ static mr_status choose_output(reader *r) {
 }
 
 static void convert_row(const reader *r, uint8_t *out) {
-    size_t n = r->jpeg.image_width;
+    size_t n = r->jpeg.output_width;
     bool grey = r->request->channels == 1;
     if (r->jpeg.num_components == 4) {
         mr_cmyk_to_rgb(r->row, grey ? r->row : out, n);
@@ -311,16 +342,19 @@ static void convert_row(const reader *r, uint8_t *out) {
     }
 }
 
-static mr_status read_pixels(reader *r) {
+static mr_status start(reader *r) {
     open_file(r);
     if (r->jpeg.image_width != r->request->width || r->jpeg.image_height != r->request->height) {
         return mr_fail(r->err, MR_E_INTERNAL, "JPEG header changed between two readings");
     }
-    MR_TRY(check_enough_data(r));
-    MR_TRY(check_scans(r));
     MR_TRY(choose_output(r));
     r->jpeg.dct_method = JDCT_ISLOW;
     jpeg_start_decompress(&r->jpeg);
+    return check_complete(r);
+}
+
+static mr_status read_pixels(reader *r) {
+    MR_TRY(start(r));
     size_t stride = (size_t)r->request->width * (size_t)r->request->channels;
     while (r->jpeg.output_scanline < r->jpeg.output_height) {
         uint8_t *out = r->request->out + r->jpeg.output_scanline * stride;
@@ -336,10 +370,65 @@ static mr_status read_pixels(reader *r) {
 
 static mr_status decode(const uint8_t *bytes, size_t size, const mr_decode_request *request,
                         mr_error *err) {
-    reader r = {.bytes = bytes, .size = size, .err = err};
-    r.lenient = request->lenient;
+    reader r = {.bytes = bytes, .size = size, .err = err, .lenient = request->lenient};
     r.request = request;
     return guarded(&r, read_pixels);
+}
+
+/* ---- A part of the image ---- */
+/* Cuts rows to the blocks that hold the columns. Smooth upsampling at the cut lacks the neighbour
+ * beyond it, so a column more is asked for on both sides and thrown away. Returns the first column
+ * that libjpeg will give. */
+static int64_t cut_columns(reader *r) {
+    int64_t from = r->part->x - 1, to = r->part->x + r->part->width + 1;
+    from = from < 0 ? 0 : from;
+    to = to > r->request->width ? r->request->width : to;
+    JDIMENSION start_column = (JDIMENSION)from, columns = (JDIMENSION)(to - from);
+    if (columns == r->jpeg.output_width) {
+        return 0;
+    }
+    jpeg_crop_scanline(&r->jpeg, &start_column, &columns);
+    return start_column;
+}
+
+static mr_status give_rows(reader *r, uint8_t *pixels, size_t skip) {
+    for (int64_t k = 0; k < r->part->height; k++) {
+        JSAMPROW target = r->row ? r->row : pixels;
+        jpeg_read_scanlines(&r->jpeg, &target, 1);
+        if (r->row) {
+            convert_row(r, pixels);
+        }
+        MR_TRY(r->to->row(r->to->user, r->part->y + k, pixels + skip, r->err));
+    }
+    return MR_OK;
+}
+
+static mr_status read_part(reader *r) {
+    MR_TRY(start(r));
+    size_t channels = (size_t)r->request->channels, bytes = r->jpeg.output_width * channels;
+    uint8_t *pixels = mr_scratch(r->request->call, bytes);
+    if (!pixels) {
+        return mr_fail_memory(r->err, bytes);
+    }
+    size_t skip = (size_t)(r->part->x - cut_columns(r)) * channels;
+    if (r->part->y > 0) {
+        jpeg_skip_scanlines(&r->jpeg, (JDIMENSION)r->part->y);
+    }
+    MR_TRY(give_rows(r, pixels, skip));
+    if (r->request->verify) {
+        jpeg_skip_scanlines(&r->jpeg, r->jpeg.output_height - r->jpeg.output_scanline);
+        jpeg_finish_decompress(&r->jpeg);
+    }
+    return MR_OK;
+}
+
+static mr_status part(const uint8_t *bytes, size_t size, const mr_decode_request *request,
+                      const mr_region *wanted, const mr_rows *to, mr_error *err) {
+    reader r = {.bytes = bytes, .size = size, .err = err, .lenient = request->lenient};
+    r.request = request;
+    r.part = wanted;
+    r.to = to;
+    return guarded(&r, read_part);
 }
 
 static bool sniff(const uint8_t *bytes, size_t size) {
@@ -352,4 +441,5 @@ const mr_codec mr_codec_jpeg = {
     .sniff = sniff,
     .header = header,
     .decode = decode,
+    .part = part,
 };

@@ -3,265 +3,19 @@
  *
  * Pixels are those of Pillow: no gamma, transparency dropped, the high byte of 16-bit colour, and
  * 16-bit grey clipped to 255 (as Pillow turns its mode I;16 into L and RGB). Metadata is never
- * given to libpng: it checks its CRC and skips it. What orientation needs is found here, and
- * compressed text is expanded only to see that it is no bomb.
+ * given to libpng: it checks its CRC and skips it; png_header.c finds what is needed of it.
  *
  * libpng reports failure through a callback that must not return: it jumps back into guarded().
  * Everything that is alive across the jump lives in the reader. */
 #include "codecs/codec.h"
-#include "codecs/exif.h"
 #include "codecs/pixels.h"
+#include "codecs/png_header.h"
 #include "core/error.h"
 
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <png.h>
-#include <zlib.h>
-
-/* ---- The file's chunks, without libpng ---- */
-enum {
-    SIGNATURE_SIZE = 8,
-    CHUNK_OVERHEAD = 12,
-    IHDR_SIZE = 13,
-    EXPAND_COST = 1024,
-    TEXT_MAX = 1 << 20
-};
-
-typedef struct chunk {
-    const uint8_t *type; /* four letters */
-    const uint8_t *data;
-    size_t size;
-    size_t end; /* where the next one starts */
-} chunk;
-
-typedef struct survey {
-    size_t metadata_bytes; /* expanded where compressed */
-    size_t image_bytes;    /* compressed */
-    mr_metadata metadata;
-    chunk xmp;         /* compressed; size 0: none */
-    chunk raw_profile; /* EXIF as hexadecimal text, as ImageMagick writes it; size 0: none */
-} survey;
-
-static uint32_t read_32(const uint8_t *p) {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-static bool is_type(const chunk *c, const char *type) {
-    return memcmp(c->type, type, 4) == 0;
-}
-
-/* A chunk that is whole but for its CRC, which libpng checks; false at the end of the file. */
-static bool next_chunk(const uint8_t *bytes, size_t size, size_t at, chunk *out) {
-    if (at > size || size - at < CHUNK_OVERHEAD) {
-        return false;
-    }
-    size_t length = read_32(bytes + at);
-    if (length > size - at - CHUNK_OVERHEAD) {
-        return false;
-    }
-    *out = (chunk){bytes + at + 4, bytes + at + 8, length, at + CHUNK_OVERHEAD + length};
-    return true;
-}
-
-/* ---- Compressed text ---- */
-
-/* Expands to the end, or until more than `limit` came out; keeps the first `room` bytes in `out`.
- * Returns how many bytes came out; damage ends it early (Pillow ignores it too). */
-static size_t expand(const uint8_t *data, size_t size, size_t limit, uint8_t *out, size_t room) {
-    uint8_t window[4096];
-    z_stream z = {0};
-    size_t total = 0;
-    if (inflateInit(&z) != Z_OK) {
-        return 0;
-    }
-    z.next_in = (z_const Bytef *)data;
-    z.avail_in = (uInt)size;
-    int status = Z_OK;
-    while (status == Z_OK && total <= limit) {
-        z.next_out = window;
-        z.avail_out = sizeof window;
-        status = inflate(&z, Z_NO_FLUSH);
-        size_t got = sizeof window - z.avail_out;
-        if (total < room) {
-            memcpy(out + total, window, got < room - total ? got : room - total);
-        }
-        total += got;
-        if (got == 0) {
-            break;
-        }
-    }
-    inflateEnd(&z);
-    return total;
-}
-
-/* Expands into `out`, which holds TEXT_MAX bytes; what is longer is cut. */
-static size_t expand_text(const uint8_t *data, size_t size, uint8_t *out) {
-    size_t expanded = expand(data, size, TEXT_MAX, out, TEXT_MAX);
-    return expanded < TEXT_MAX ? expanded : TEXT_MAX;
-}
-
-/* The part of a text or profile chunk after its keyword and the zero byte that ends it. */
-static chunk after_keyword(const chunk *c) {
-    const uint8_t *zero = memchr(c->data, 0, c->size);
-    const uint8_t *rest = zero ? zero + 1 : c->data + c->size;
-    return (chunk){c->type, rest, (size_t)(c->data + c->size - rest), c->end};
-}
-
-static bool has_keyword(const chunk *c, const char *keyword) {
-    size_t length = strlen(keyword) + 1;
-    return c->size >= length && memcmp(c->data, keyword, length) == 0;
-}
-
-/* The text of an iTXt chunk, past two flags, language and translated keyword. */
-static chunk international_text(const chunk *c, bool *compressed) {
-    chunk rest = after_keyword(c);
-    if (rest.size < 2) {
-        return (chunk){c->type, rest.data, 0, c->end};
-    }
-    *compressed = rest.data[0] != 0;
-    chunk flags = {c->type, rest.data + 2, rest.size - 2, c->end};
-    chunk language = after_keyword(&flags);
-    return after_keyword(&language);
-}
-
-/* What a chunk of metadata counts for: its size, and once expanded if it is compressed. Setting up
- * zlib counts too, so that a million empty texts are over the limit. */
-static size_t cost_of(const chunk *c, bool expanding, size_t limit) {
-    bool compressed = is_type(c, "zTXt") || is_type(c, "iCCP");
-    chunk text = after_keyword(c);
-    if (compressed && text.size > 0) { /* the compression method */
-        text.data++;
-        text.size--;
-    } else if (is_type(c, "iTXt")) {
-        text = international_text(c, &compressed);
-    }
-    size_t cost = CHUNK_OVERHEAD + c->size;
-    if (compressed && expanding && cost <= limit) {
-        cost += EXPAND_COST + expand(text.data, text.size, limit, NULL, 0);
-    }
-    return cost;
-}
-
-static void note_metadata(const chunk *c, survey *out) {
-    bool compressed = false;
-    if (is_type(c, "eXIf")) {
-        out->metadata.exif = c->data;
-        out->metadata.exif_size = c->size;
-    } else if (is_type(c, "iTXt") && has_keyword(c, "XML:com.adobe.xmp")) {
-        chunk text = international_text(c, &compressed);
-        out->metadata.xmp = text.data;
-        out->metadata.xmp_size = compressed ? 0 : text.size;
-        out->xmp = (chunk){text.type, text.data, compressed ? text.size : 0, text.end};
-    } else if ((is_type(c, "tEXt") || is_type(c, "zTXt")) &&
-               has_keyword(c, "Raw profile type exif")) {
-        out->raw_profile = *c;
-    }
-}
-
-static bool is_image_chunk(const chunk *c) {
-    return is_type(c, "IHDR") || is_type(c, "PLTE") || is_type(c, "IDAT");
-}
-
-/* `expanding`: find bombs in compressed metadata too. */
-static mr_status look_through(const uint8_t *bytes, size_t size, bool expanding, survey *out,
-                              mr_error *err) {
-    chunk c;
-    *out = (survey){0};
-    for (size_t at = SIGNATURE_SIZE; next_chunk(bytes, size, at, &c); at = c.end) {
-        if (is_type(&c, "IEND")) {
-            break;
-        }
-        if (is_image_chunk(&c)) {
-            out->image_bytes += c.size;
-            continue;
-        }
-        size_t left = MR_METADATA_MAX - out->metadata_bytes;
-        size_t cost = cost_of(&c, expanding, left);
-        if (cost > left) {
-            return mr_codec_at_byte(err, mr_codec_too_much_metadata("PNG", err), at);
-        }
-        out->metadata_bytes += cost;
-        note_metadata(&c, out);
-    }
-    return MR_OK;
-}
-
-/* ---- EXIF in a text chunk: a name, a length, then hexadecimal digits over many lines ---- */
-static int hex_digit(uint8_t c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Turns the text into bytes in place; returns how many. */
-static size_t unhex_profile(uint8_t *text, size_t size) {
-    size_t at = 0, n = 0;
-    for (int lines = 0; lines < 3 && at < size; at++) {
-        lines += text[at] == '\n';
-    }
-    int high = -1;
-    for (; at < size; at++) {
-        int digit = hex_digit(text[at]);
-        if (digit >= 0 && high >= 0) {
-            text[n++] = (uint8_t)(high << 4 | digit);
-        }
-        high = digit < 0 || high >= 0 ? (digit < 0 ? high : -1) : digit;
-    }
-    return n;
-}
-
-static size_t raw_profile_bytes(const chunk *c, uint8_t *out) {
-    chunk text = after_keyword(c);
-    if (is_type(c, "tEXt")) {
-        size_t size = text.size < TEXT_MAX ? text.size : TEXT_MAX;
-        memcpy(out, text.data, size);
-        return unhex_profile(out, size);
-    }
-    return text.size > 1 ? unhex_profile(out, expand_text(text.data + 1, text.size - 1, out)) : 0;
-}
-
-/* Most files have nothing that must be expanded. */
-static mr_status find_orientation(const survey *seen, int32_t *out, mr_error *err) {
-    mr_metadata metadata = seen->metadata;
-    bool profile = metadata.exif_size == 0 && seen->raw_profile.size > 0;
-    bool xmp = metadata.xmp_size == 0 && seen->xmp.size > 0;
-    uint8_t *texts = profile || xmp ? malloc(2 * TEXT_MAX) : NULL;
-    if ((profile || xmp) && !texts) {
-        return mr_fail_memory(err, 2 * TEXT_MAX);
-    }
-    if (profile) {
-        metadata.exif = texts;
-        metadata.exif_size = raw_profile_bytes(&seen->raw_profile, texts);
-    }
-    if (xmp) {
-        metadata.xmp = texts + TEXT_MAX;
-        metadata.xmp_size = expand_text(seen->xmp.data, seen->xmp.size, texts + TEXT_MAX);
-    }
-    *out = mr_orientation(&metadata);
-    free(texts);
-    return MR_OK;
-}
-
-/* ---- Header ---- */
-static mr_status find_ihdr(const uint8_t *bytes, size_t size, chunk *out, mr_error *err) {
-    if (!next_chunk(bytes, size, SIGNATURE_SIZE, out) || !is_type(out, "IHDR") ||
-        out->size != IHDR_SIZE) {
-        mr_status status = mr_fail(err, MR_E_CORRUPT, "cannot decode PNG: no whole IHDR chunk");
-        return mr_codec_at_byte(err, status, SIGNATURE_SIZE);
-    }
-    return MR_OK;
-}
-
-static mr_status header(const uint8_t *bytes, size_t size, int64_t max_pixels, mr_image_header *out,
-                        mr_error *err) {
-    chunk ihdr;
-    survey seen;
-    MR_TRY(find_ihdr(bytes, size, &ihdr, err));
-    out->width = read_32(ihdr.data);
-    out->height = read_32(ihdr.data + 4);
-    MR_TRY(mr_codec_check_size(out->width, out->height, max_pixels, err));
-    MR_TRY(look_through(bytes, size, false, &seen, err));
-    return find_orientation(&seen, &out->orientation, err);
-}
 
 /* ---- libpng with a way back ---- */
 typedef struct reader {
@@ -272,11 +26,13 @@ typedef struct reader {
     mr_error *err;
     const uint8_t *bytes;
     size_t size, position;
-    bool no_memory; /* libpng's message alone does not tell reliably */
+    size_t payload, payload_max; /* chunk data read for the present row: see read_row() */
+    bool no_memory;              /* libpng's message alone does not tell reliably */
     const mr_decode_request *request;
 
     /* What libpng is asked for, and how it becomes what is wanted. */
     enum { DIRECT, GREY_16, PALETTE, COLOUR } kind;
+    size_t stored_row; /* bytes in the file, once expanded */
     size_t pixel_bytes;
     bool interlaced;
     int palette_size;
@@ -310,7 +66,11 @@ static void on_free(png_structp png, png_voidp memory) {
 /* Metadata never reaches libpng, so that a warning is always about the image itself. */
 static void on_warning(png_structp png, png_const_charp text) {
     reader *r = png_get_error_ptr(png);
-    if (r->request->lenient) {
+    if (r->no_memory) {
+        on_error(png, text); /* libpng only warns where it can go on with less */
+    }
+    bool harmless = strstr(text, "ignored in grayscale") != NULL; /* a palette that nobody needs */
+    if (r->request->lenient || harmless) {
         return;
     }
     mr_status status = mr_fail(r->err, MR_E_CORRUPT, "cannot decode PNG: %s", text);
@@ -323,6 +83,12 @@ static void on_read(png_structp png, png_bytep out, size_t count) {
     if (count > r->size - r->position) {
         r->position = r->size;
         give_up(r, mr_fail(r->err, MR_E_CORRUPT, "cannot decode PNG: the file ends early"));
+    }
+    if ((png_get_io_state(png) & PNG_IO_MASK_LOC) == PNG_IO_CHUNK_DATA) {
+        if (r->payload > r->payload_max) {
+            give_up(r, mr_fail(r->err, MR_E_CORRUPT, "cannot decode PNG: too much image data"));
+        }
+        r->payload += count;
     }
     memcpy(out, r->bytes + r->position, count);
     r->position += count;
@@ -339,6 +105,8 @@ static void set_up(reader *r) {
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, (png_const_bytep) "tRNS", 1);
     png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* max_pixels is the limit */
     png_set_chunk_malloc_max(png, MR_METADATA_MAX);
+    /* Little at a time, so that little is expanded before too much of it is noticed. */
+    png_set_compression_buffer_size(png, 4096);
     /* Some encoders name a smaller zlib window than they use. */
     png_set_option(png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
 }
@@ -355,26 +123,6 @@ static mr_status guarded(reader *r, mr_status (*work)(reader *r)) {
 }
 
 /* ---- Pixels ---- */
-
-/* Deflate makes at most 1032 bytes of one, so a short file cannot hold a large image: known
- * before memory is filled. */
-static mr_status check_enough_data(const uint8_t *bytes, size_t size, mr_error *err) {
-    chunk ihdr;
-    survey seen;
-    static const uint8_t samples[7] = {1, 0, 3, 1, 2, 0, 4}; /* by colour type */
-    MR_TRY(find_ihdr(bytes, size, &ihdr, err));
-    MR_TRY(look_through(bytes, size, true, &seen, err));
-    uint64_t width = read_32(ihdr.data), height = read_32(ihdr.data + 4);
-    uint64_t pixel_bits = ihdr.data[9] < 7 ? (uint64_t)ihdr.data[8] * samples[ihdr.data[9]] : 0;
-    if (width * pixel_bits / 8 * height / 1032 <= seen.image_bytes) {
-        return MR_OK;
-    }
-    mr_status status =
-        mr_fail(err, MR_E_CORRUPT, "cannot decode PNG: %llu x %llu pixels do not fit in %zu bytes",
-                (unsigned long long)width, (unsigned long long)height, size);
-    mr_hint(err, "the file is probably cut off");
-    return mr_codec_at_byte(err, status, size);
-}
 
 static void read_palette(reader *r) {
     png_colorp colours = NULL;
@@ -396,6 +144,7 @@ static void choose_output(reader *r) {
     png_structp png = r->png;
     int colour = png_get_color_type(png, r->info), depth = png_get_bit_depth(png, r->info);
     bool to_grey = r->request->channels == 1;
+    r->stored_row = png_get_rowbytes(png, r->info);
     r->pixel_bytes = (size_t)r->request->channels;
     r->kind = DIRECT;
     if (colour == PNG_COLOR_TYPE_PALETTE) {
@@ -468,6 +217,17 @@ static mr_status take_rows(reader *r) {
     return r->rows ? MR_OK : mr_fail_memory(r->err, size);
 }
 
+/* When the image is full libpng expands whatever else the stream holds, just to see it end: a few
+ * kilobytes can stand for gigabytes. A row needs little more than its own size to be read, the last
+ * one too. */
+static void read_row(reader *r, uint8_t *out) {
+    enum { SLACK = 1024 };
+    r->payload = 0;
+    r->payload_max = 2 * r->stored_row + SLACK;
+    png_read_row(r->png, out, NULL);
+    r->payload_max = SIZE_MAX;
+}
+
 static void read_rows(reader *r) {
     size_t height = (size_t)r->request->height, width = (size_t)r->request->width;
     size_t stride = width * (size_t)r->request->channels;
@@ -476,7 +236,7 @@ static void read_rows(reader *r) {
         for (size_t y = 0; y < height; y++) {
             uint8_t *out = r->request->out + y * stride;
             uint8_t *in = r->rows ? r->rows + (r->interlaced ? y * row : 0) : out;
-            png_read_row(r->png, in, NULL);
+            read_row(r, in);
             if (r->rows && pass == 1) {
                 convert_row(r, in, out);
             }
@@ -507,18 +267,19 @@ static mr_status read_pixels(reader *r) {
 static mr_status decode(const uint8_t *bytes, size_t size, const mr_decode_request *request,
                         mr_error *err) {
     reader r = {.bytes = bytes, .size = size, .err = err, .request = request};
-    MR_TRY(check_enough_data(bytes, size, err));
+    r.payload_max = SIZE_MAX;
     return guarded(&r, read_pixels);
 }
 
 static bool sniff(const uint8_t *bytes, size_t size) {
-    return size >= SIGNATURE_SIZE && memcmp(bytes, "\x89PNG\r\n\x1A\n", SIGNATURE_SIZE) == 0;
+    return size >= MR_PNG_SIGNATURE_SIZE &&
+           memcmp(bytes, "\x89PNG\r\n\x1A\n", MR_PNG_SIGNATURE_SIZE) == 0;
 }
 
 extern const mr_codec mr_codec_png;
 const mr_codec mr_codec_png = {
     .name = "png",
     .sniff = sniff,
-    .header = header,
+    .header = mr_png_header,
     .decode = decode,
 };

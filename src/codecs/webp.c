@@ -13,7 +13,7 @@
 #include <webp/decode.h>
 #include <webp/demux.h>
 
-enum { RIFF_HEADER = 12, CHUNK_HEADER = 8 };
+enum { RIFF_HEADER = 12, CHUNK_HEADER = 8, CHUNK_COST = 64 };
 
 static const char *status_text(VP8StatusCode status) {
     switch (status) {
@@ -46,51 +46,65 @@ static bool is_image_chunk(const uint8_t *type) {
            memcmp(type, "ANMF", 4) == 0;
 }
 
-static void note_metadata(const uint8_t *type, size_t size, mr_metadata *out) {
-    if (memcmp(type, "EXIF", 4) == 0 && out->exif_size == 0) {
-        out->exif = type + CHUNK_HEADER;
-        out->exif_size = size;
-    } else if (memcmp(type, "XMP ", 4) == 0 && out->xmp_size == 0) {
-        out->xmp = type + CHUNK_HEADER;
-        out->xmp_size = size;
-    }
-}
-
-static mr_status look_through(const uint8_t *bytes, size_t size, mr_metadata *out, mr_error *err) {
+/* Counts what is not image: libwebp keeps a record of every chunk. */
+static mr_status check_metadata(const uint8_t *bytes, size_t size, mr_error *err) {
     size_t at = RIFF_HEADER, metadata_bytes = 0;
-    *out = (mr_metadata){0};
     while (size - at >= CHUNK_HEADER) {
         const uint8_t *type = bytes + at;
         size_t length = read_32(type + 4), left = size - at - CHUNK_HEADER;
-        if (length > left) {
-            break; /* decode() tells */
-        }
-        metadata_bytes += is_image_chunk(type) ? 0 : length + CHUNK_HEADER;
-        if (metadata_bytes > MR_METADATA_MAX) {
+        metadata_bytes += is_image_chunk(type) ? 0 : length + CHUNK_COST;
+        if (length <= left && metadata_bytes > MR_METADATA_MAX) {
             return mr_codec_at_byte(err, mr_codec_too_much_metadata("WebP", err), at);
         }
-        note_metadata(type, length, out);
         length += length & 1; /* chunks are padded to even sizes */
         at += CHUNK_HEADER + (length < left ? length : left);
     }
     return MR_OK;
 }
 
-/* ---- Header ---- */
-static mr_status header(const uint8_t *bytes, size_t size, int64_t max_pixels, mr_image_header *out,
-                        mr_error *err) {
-    mr_metadata metadata;
-    WebPBitstreamFeatures features;
-    VP8StatusCode status = WebPGetFeatures(bytes, size, &features);
-    if (status != VP8_STATUS_OK) {
-        return fail_status(status, err);
+static void find_chunk(const WebPDemuxer *demux, const char *type, const uint8_t **data,
+                       size_t *size) {
+    WebPChunkIterator found;
+    if (WebPDemuxGetChunk(demux, type, 1, &found)) {
+        *data = found.chunk.bytes; /* within the file's bytes */
+        *size = found.chunk.size;
+        WebPDemuxReleaseChunkIterator(&found);
     }
-    out->width = features.width;
-    out->height = features.height;
-    MR_TRY(mr_codec_check_size(out->width, out->height, max_pixels, err));
-    MR_TRY(look_through(bytes, size, &metadata, err));
-    out->orientation = mr_orientation(&metadata);
-    return MR_OK;
+}
+
+static int32_t find_orientation(const WebPDemuxer *demux) {
+    mr_metadata metadata = {0};
+    find_chunk(demux, "EXIF", &metadata.exif, &metadata.exif_size);
+    find_chunk(demux, "XMP ", &metadata.xmp, &metadata.xmp_size);
+    return mr_orientation(&metadata);
+}
+
+/* ---- Header ---- */
+static mr_status fail_container(const uint8_t *bytes, size_t size, mr_error *err) {
+    uint64_t promised = (uint64_t)read_32(bytes + 4) + 8;
+    if (promised > size) {
+        mr_status status = mr_fail(
+            err, MR_E_CORRUPT, "cannot decode WebP: the file ends early, after %zu of %llu bytes",
+            size, (unsigned long long)promised);
+        return mr_codec_at_byte(err, status, size);
+    }
+    return mr_fail(err, MR_E_CORRUPT, "cannot decode WebP: the container is damaged");
+}
+
+static mr_status header(const uint8_t *bytes, size_t size, int64_t max_pixels, bool lenient,
+                        mr_image_header *out, mr_error *err) {
+    (void)lenient; /* libwebp does not warn */
+    WebPData data = {bytes, size};
+    MR_TRY(check_metadata(bytes, size, err));
+    WebPDemuxer *demux = WebPDemux(&data);
+    if (!demux) {
+        return fail_container(bytes, size, err);
+    }
+    out->width = WebPDemuxGetI(demux, WEBP_FF_CANVAS_WIDTH);
+    out->height = WebPDemuxGetI(demux, WEBP_FF_CANVAS_HEIGHT);
+    out->orientation = find_orientation(demux);
+    WebPDemuxDelete(demux);
+    return mr_codec_check_size(out->width, out->height, max_pixels, err);
 }
 
 /* ---- Pixels ---- */
@@ -155,7 +169,7 @@ static mr_status decode_first(const WebPDemuxer *demux, const mr_decode_request 
     WebPIterator frame;
     if (WebPDemuxGetI(demux, WEBP_FF_CANVAS_WIDTH) != request->width ||
         WebPDemuxGetI(demux, WEBP_FF_CANVAS_HEIGHT) != request->height) {
-        return mr_fail(err, MR_E_CORRUPT, "cannot decode WebP: two sizes of the canvas");
+        return mr_fail(err, MR_E_INTERNAL, "WebP header changed between two readings");
     }
     if (!WebPDemuxGetFrame(demux, 1, &frame)) {
         return mr_fail(err, MR_E_CORRUPT, "cannot decode WebP: no frame");
@@ -172,17 +186,6 @@ static mr_status decode_first(const WebPDemuxer *demux, const mr_decode_request 
     }
     WebPDemuxReleaseIterator(&frame);
     return status;
-}
-
-static mr_status fail_container(const uint8_t *bytes, size_t size, mr_error *err) {
-    uint64_t promised = (uint64_t)read_32(bytes + 4) + 8;
-    if (promised > size) {
-        mr_status status = mr_fail(
-            err, MR_E_CORRUPT, "cannot decode WebP: the file ends early, after %zu of %llu bytes",
-            size, (unsigned long long)promised);
-        return mr_codec_at_byte(err, status, size);
-    }
-    return mr_fail(err, MR_E_CORRUPT, "cannot decode WebP: the container is damaged");
 }
 
 static mr_status decode(const uint8_t *bytes, size_t size, const mr_decode_request *request,

@@ -55,15 +55,13 @@ mr_status mr_fail_memory(mr_error *err, size_t size) {
     return mr_fail(err, MR_E_MEMORY, "cannot allocate %zu bytes", size);
 }
 
-mr_status mr_hint(mr_error *err, const char *format, ...) {
-    if (!err) {
-        return MR_OK;
+void mr_hint(mr_error *err, const char *format, ...) {
+    if (err) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(err->hint, sizeof err->hint, format, args);
+        va_end(args);
     }
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->hint, sizeof err->hint, format, args);
-    va_end(args);
-    return err->code;
 }
 
 void mr_error_at_op(mr_error *err, const char *op) {

@@ -20,6 +20,16 @@ mr_status mr_fail_errno(mr_error *err, mr_status code, int sys, const char *form
 
 mr_status mr_fail_memory(mr_error *err, size_t size);
 
+/* An empty error, for where one is needed per sample: clearing all its text would cost more than
+ * making a small sample. */
+static inline void mr_error_clear(mr_error *err) {
+    err->code = MR_OK;
+    err->sys = 0;
+    err->sample = -1;
+    err->offset = -1;
+    err->op[0] = err->where[0] = err->source[0] = err->text[0] = err->hint[0] = '\0';
+}
+
 /* Name the place of a failure that is already set; NULL allowed. */
 void mr_error_at_op(mr_error *err, const char *op);
 void mr_error_at_json(mr_error *err, const char *where);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/memory.h"
 
 typedef struct place {
@@ -323,9 +324,11 @@ static mr_status fill_one(const place *at, json_t *object, void *out) {
         return mr_fail(at->err, MR_E_PARAM, "%s needs %s: %s", at->what, at->row->name,
                        at->row->doc);
     }
-    json_t *fallback = json_loads(at->row->fallback, JSON_DECODE_ANY, NULL);
-    if (!fallback) {
-        return mr_fail_memory(at->err, strlen(at->row->fallback));
+    json_t *fallback = NULL;
+    json_error_t error;
+    size_t size = strlen(at->row->fallback);
+    if (mr_json_load(&fallback, at->row->fallback, size, JSON_DECODE_ANY, &error) < 0) {
+        return mr_fail_memory(at->err, size);
     }
     mr_status status = read_param(at, fallback, out);
     json_decref(fallback);

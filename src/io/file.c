@@ -17,7 +17,9 @@
 /* ---- Wording ---- */
 mr_status mr_open_failed(const char *path, int sys, mr_error *err) {
     char shown[256];
-    mr_status code = sys == ENOENT || sys == ENOTDIR ? MR_E_NOT_FOUND : MR_E_IO;
+    mr_status code = sys == ENOENT || sys == ENOTDIR ? MR_E_NOT_FOUND
+                     : sys == ENOMEM                 ? MR_E_MEMORY
+                                                     : MR_E_IO;
     mr_text_escape(shown, sizeof shown, path);
     mr_fail_errno(err, code, sys, "cannot open %s", shown);
     if (sys == EMFILE || sys == ENFILE) {
@@ -109,16 +111,26 @@ void mr_extent_close(const mr_open_extent *open) {
 }
 
 /* ---- Whole small files ---- */
+static mr_status load_failed(const char *path, mr_status status, mr_error *err) {
+    if (err) {
+        mr_text_escape(err->source, sizeof err->source, path);
+    }
+    return status;
+}
+
 mr_status mr_file_load(const char *path, size_t limit, char **out, size_t *size, mr_error *err) {
     const mr_extent extent = {path, 0, -1, (int64_t)limit};
     mr_open_extent open = {-1, 0, 0};
-    MR_TRY(mr_extent_open(&extent, &open, err));
+    mr_status opened = mr_extent_open(&extent, &open, err);
+    if (opened < 0) {
+        return load_failed(path, opened, err);
+    }
     char *data = malloc(open.size + 1);
     mr_status status = data ? mr_extent_read(&open, data, err) : mr_fail_memory(err, open.size + 1);
     mr_extent_close(&open);
     if (status < 0) {
         free(data);
-        return status;
+        return load_failed(path, status, err);
     }
     data[open.size] = '\0';
     *out = data;

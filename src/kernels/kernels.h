@@ -41,14 +41,14 @@ typedef struct mr_kernels {
                              const mr_taps *taps);
 
     /* Each byte replaced by its entry in the table of its channel: tables[channel * 256 + byte].
-     * planar: all of channel 0 first, then channel 1 ...; else pixels stay interleaved. */
+     * plane: elements from one channel's plane to the next; 0: pixels stay interleaved. */
     void (*lookup_32)(uint32_t *out, const uint8_t *in, size_t pixels, int32_t channels,
-                      const uint32_t *tables, bool planar);
+                      const uint32_t *tables, size_t plane);
     void (*lookup_16)(uint16_t *out, const uint8_t *in, size_t pixels, int32_t channels,
-                      const uint16_t *tables, bool planar);
+                      const uint16_t *tables, size_t plane);
 
     /* Interleaved bytes to planes. */
-    void (*split)(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
+    void (*split)(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels, size_t plane);
 
     /* One row with its pixels in reverse order. out and in do not overlap. */
     void (*mirror)(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
@@ -77,7 +77,22 @@ size_t mr_resample_memory(const mr_pixels *in, int64_t height, int64_t width, mr
 void mr_resample(const mr_kernels *kernels, const mr_pixels *in, uint8_t *out, int64_t height,
                  int64_t width, mr_filter filter, void *memory);
 
-/* The weights of one axis, for tests; memory of mr_taps_memory bytes, aligned to 64. */
+/* Whether columns are resampled before rows; seen in the rounding. */
+bool mr_resample_columns_first(int64_t in_height, int64_t in_width, int64_t height, int64_t width);
+
+/* The inputs that output `at` of an axis is made of. Not for MR_NEAREST. */
+typedef struct mr_span {
+    int64_t from, to;
+} mr_span;
+
+mr_span mr_taps_reach(int64_t n_in, int64_t n_out, mr_filter filter, int64_t at);
+
+/* Nearest: the input of each of n_out outputs, and a row made of the picked pixels. */
+void mr_nearest_make(int32_t *columns, int64_t n_in, int64_t n_out);
+void mr_nearest_row(uint8_t *out, const uint8_t *in, const int32_t *columns, int64_t width,
+                    int32_t channels);
+
+/* The weights of one axis; memory of mr_taps_memory bytes, aligned to 64. */
 size_t mr_taps_memory(int64_t n_in, int64_t n_out, mr_filter filter);
 void mr_taps_make(mr_taps *taps, int64_t n_in, int64_t n_out, mr_filter filter, void *memory);
 
@@ -87,10 +102,11 @@ void mr_resample_rows_scalar(uint8_t *out, const uint8_t *in, size_t stride, con
 void mr_resample_columns_scalar(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
                                 const mr_taps *taps);
 void mr_lookup_32_scalar(uint32_t *out, const uint8_t *in, size_t pixels, int32_t channels,
-                         const uint32_t *tables, bool planar);
+                         const uint32_t *tables, size_t plane);
 void mr_lookup_16_scalar(uint16_t *out, const uint8_t *in, size_t pixels, int32_t channels,
-                         const uint16_t *tables, bool planar);
-void mr_split_scalar(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
+                         const uint16_t *tables, size_t plane);
+void mr_split_scalar(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                     size_t plane);
 void mr_mirror_scalar(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
 
 /* Part of a row or of the columns, for the edges that a vector does not fit. */
@@ -106,10 +122,10 @@ void mr_resample_rows_avx2(uint8_t *out, const uint8_t *in, size_t stride, const
 void mr_resample_columns_avx2(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
                               const mr_taps *taps);
 void mr_lookup_32_avx2(uint32_t *out, const uint8_t *in, size_t pixels, int32_t channels,
-                       const uint32_t *tables, bool planar);
+                       const uint32_t *tables, size_t plane);
 void mr_lookup_16_avx2(uint16_t *out, const uint8_t *in, size_t pixels, int32_t channels,
-                       const uint16_t *tables, bool planar);
-void mr_split_avx2(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
+                       const uint16_t *tables, size_t plane);
+void mr_split_avx2(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels, size_t plane);
 void mr_mirror_avx2(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
 #endif
 

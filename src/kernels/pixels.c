@@ -2,34 +2,39 @@
 /* pixels.c - loops that treat each pixel by itself: tables, planes, mirrors. Scalar references. */
 #include "kernels/kernels.h"
 
-/* Element i of channel c of the output, planar or interleaved. */
-#define OUT_INDEX(i, c) (planar ? (size_t)(c)*pixels + (i) : (i)*n + (size_t)(c))
+/* One pass per channel, for 32-bit and 16-bit entries. */
+#define LOOKUP(out, in, pixels, channels, tables, plane)                                           \
+    for (size_t c = 0; c < (channels); c++) {                                                      \
+        size_t step = (plane) ? 1 : (channels), at = (plane) ? c * (plane) : c;                    \
+        for (size_t i = 0; i < (pixels); i++) {                                                    \
+            (out)[at + i * step] = (tables)[c * 256 + (in)[i * (channels) + c]];                   \
+        }                                                                                          \
+    }
 
 void mr_lookup_32_scalar(uint32_t *out, const uint8_t *in, size_t pixels, int32_t channels,
-                         const uint32_t *tables, bool planar) {
-    size_t n = (size_t)channels;
-    for (size_t c = 0; c < n; c++) {
-        for (size_t i = 0; i < pixels; i++) {
-            out[OUT_INDEX(i, c)] = tables[c * 256 + in[i * n + c]];
-        }
+                         const uint32_t *tables, size_t plane) {
+    if (channels == 3) {
+        LOOKUP(out, in, pixels, 3u, tables, plane)
+    } else {
+        LOOKUP(out, in, pixels, 1u, tables, plane)
     }
 }
 
 void mr_lookup_16_scalar(uint16_t *out, const uint8_t *in, size_t pixels, int32_t channels,
-                         const uint16_t *tables, bool planar) {
-    size_t n = (size_t)channels;
-    for (size_t c = 0; c < n; c++) {
-        for (size_t i = 0; i < pixels; i++) {
-            out[OUT_INDEX(i, c)] = tables[c * 256 + in[i * n + c]];
-        }
+                         const uint16_t *tables, size_t plane) {
+    if (channels == 3) {
+        LOOKUP(out, in, pixels, 3u, tables, plane)
+    } else {
+        LOOKUP(out, in, pixels, 1u, tables, plane)
     }
 }
 
-void mr_split_scalar(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels) {
+void mr_split_scalar(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                     size_t plane) {
     size_t n = (size_t)channels;
     for (size_t c = 0; c < n; c++) {
         for (size_t i = 0; i < pixels; i++) {
-            out[c * pixels + i] = in[i * n + c];
+            out[c * plane + i] = in[i * n + c];
         }
     }
 }

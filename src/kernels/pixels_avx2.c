@@ -22,7 +22,7 @@ AVX2_INLINE void split_16(const uint8_t *in, __m128i channel[3]) {
          _mm_setr_epi8(-1, -1, -1, -1, -1, 1, 4, 7, 10, 13, -1, -1, -1, -1, -1, -1),
          _mm_setr_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 3, 6, 9, 12, 15)}};
     __m128i part[3];
-    for (int k = 0; k < 3; k++) {
+    for (size_t k = 0; k < 3; k++) {
         part[k] = _mm_loadu_si128((const __m128i *)(in + 16 * k));
     }
     for (int c = 0; c < 3; c++) {
@@ -32,57 +32,78 @@ AVX2_INLINE void split_16(const uint8_t *in, __m128i channel[3]) {
     }
 }
 
-AVX2 void mr_split_avx2(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels) {
+AVX2 void mr_split_avx2(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels,
+                        size_t plane) {
     size_t i = 0;
     if (channels != 3) {
-        mr_split_scalar(out, in, pixels, channels);
+        mr_split_scalar(out, in, pixels, channels, plane);
         return;
     }
     for (; i + 16 <= pixels; i += 16) {
         __m128i channel[3];
         split_16(in + 3 * i, channel);
         for (size_t c = 0; c < 3; c++) {
-            _mm_storeu_si128((__m128i *)(out + c * pixels + i), channel[c]);
+            _mm_storeu_si128((__m128i *)(out + c * plane + i), channel[c]);
         }
     }
     for (; i < pixels; i++) {
         for (size_t c = 0; c < 3; c++) {
-            out[c * pixels + i] = in[3 * i + c];
+            out[c * plane + i] = in[3 * i + c];
         }
     }
 }
 
-AVX2_INLINE void gather_8(uint32_t *out, __m128i bytes, const uint32_t *table) {
-    __m256i index = _mm256_cvtepu8_epi32(bytes);
-    _mm256_storeu_si256((__m256i *)out, _mm256_i32gather_epi32((const int *)table, index, 4));
+/* Table entries are collected into a vector before they are stored: single stores are what limits
+ * the scalar loop. A gather instruction is no faster, and on many CPUs slower. */
+AVX2_INLINE __m128i entries_32(const uint8_t *in, const uint32_t *table) {
+    __m128i four = _mm_cvtsi32_si128((int)table[in[0]]);
+    four = _mm_insert_epi32(four, (int)table[in[3]], 1);
+    four = _mm_insert_epi32(four, (int)table[in[6]], 2);
+    return _mm_insert_epi32(four, (int)table[in[9]], 3);
 }
+
+AVX2_INLINE __m128i entries_16(const uint8_t *in, const uint16_t *table) {
+    __m128i eight = _mm_cvtsi32_si128((int)table[in[0]]);
+    eight = _mm_insert_epi16(eight, table[in[3]], 1);
+    eight = _mm_insert_epi16(eight, table[in[6]], 2);
+    eight = _mm_insert_epi16(eight, table[in[9]], 3);
+    eight = _mm_insert_epi16(eight, table[in[12]], 4);
+    eight = _mm_insert_epi16(eight, table[in[15]], 5);
+    eight = _mm_insert_epi16(eight, table[in[18]], 6);
+    return _mm_insert_epi16(eight, table[in[21]], 7);
+}
+
+/* `entries` pixels at a time, and the rest one by one. */
+#define LOOKUP_PLANES(entries, collect)                                                            \
+    size_t i = 0;                                                                                  \
+    for (; i + (entries) <= pixels; i += (entries)) {                                              \
+        for (size_t c = 0; c < 3; c++) {                                                           \
+            _mm_storeu_si128((__m128i *)(out + c * plane + i),                                     \
+                             collect(in + 3 * i + c, tables + c * 256));                           \
+        }                                                                                          \
+    }                                                                                              \
+    for (; i < pixels; i++) {                                                                      \
+        for (size_t c = 0; c < 3; c++) {                                                           \
+            out[c * plane + i] = tables[c * 256 + in[3 * i + c]];                                  \
+        }                                                                                          \
+    }
 
 AVX2 void mr_lookup_32_avx2(uint32_t *out, const uint8_t *in, size_t pixels, int32_t channels,
-                            const uint32_t *tables, bool planar) {
-    size_t i = 0;
-    if (channels != 3 || !planar) {
-        mr_lookup_32_scalar(out, in, pixels, channels, tables, planar);
+                            const uint32_t *tables, size_t plane) {
+    if (channels != 3 || plane == 0) {
+        mr_lookup_32_scalar(out, in, pixels, channels, tables, plane);
         return;
     }
-    for (; i + 16 <= pixels; i += 16) {
-        __m128i channel[3];
-        split_16(in + 3 * i, channel);
-        for (size_t c = 0; c < 3; c++) {
-            uint32_t *plane = out + c * pixels + i;
-            gather_8(plane, channel[c], tables + c * 256);
-            gather_8(plane + 8, _mm_srli_si128(channel[c], 8), tables + c * 256);
-        }
-    }
-    for (; i < pixels; i++) {
-        for (size_t c = 0; c < 3; c++) {
-            out[c * pixels + i] = tables[c * 256 + in[3 * i + c]];
-        }
-    }
+    LOOKUP_PLANES(4, entries_32)
 }
 
 AVX2 void mr_lookup_16_avx2(uint16_t *out, const uint8_t *in, size_t pixels, int32_t channels,
-                            const uint16_t *tables, bool planar) {
-    mr_lookup_16_scalar(out, in, pixels, channels, tables, planar);
+                            const uint16_t *tables, size_t plane) {
+    if (channels != 3 || plane == 0) {
+        mr_lookup_16_scalar(out, in, pixels, channels, tables, plane);
+        return;
+    }
+    LOOKUP_PLANES(8, entries_16)
 }
 
 /* Five pixels of a load of 16 bytes at a time; the 16th byte is not touched by the shuffle's

@@ -2,8 +2,8 @@
 /* resample.c - resizing, equal to Pillow's bit for bit.
  *
  * Weights are computed in double, normalised to a sum of 1 and rounded to 22 fractional bits. The
- * image is first resampled along its rows, then along its columns, each time rounded to bytes. The
- * order of the floating-point operations is part of the result: keep it. */
+ * image is resampled along its rows and along its columns, each time rounded to bytes. The order of
+ * the floating-point operations, and of the two passes, is part of the result: keep it. */
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -65,12 +65,22 @@ static void *take(unsigned char **memory, size_t bytes) {
     return piece;
 }
 
+/* The inputs that an output around `center` is made of. */
+static mr_span reach_of(int64_t n_in, double center, double support) {
+    int32_t low = (int32_t)(center - support + 0.5), high = (int32_t)(center + support + 0.5);
+    return (mr_span){low < 0 ? 0 : low, high > n_in ? n_in : high};
+}
+
+mr_span mr_taps_reach(int64_t n_in, int64_t n_out, mr_filter filter, int64_t at) {
+    double scale = (double)n_in / (double)n_out;
+    return reach_of(n_in, ((double)at + 0.5) * scale, support_of(n_in, n_out, filter));
+}
+
 /* Weights of one output, in double, normalised; returns how many and sets the first input. */
 static int32_t weigh(double *weights, int64_t n_in, double center, double support, double shrink,
                      mr_filter filter, int32_t *first) {
-    int32_t low = (int32_t)(center - support + 0.5), high = (int32_t)(center + support + 0.5);
-    low = low < 0 ? 0 : low;
-    high = high > n_in ? (int32_t)n_in : high;
+    mr_span reach = reach_of(n_in, center, support);
+    int32_t low = (int32_t)reach.from, high = (int32_t)reach.to;
     double sum = 0.0;
     for (int32_t i = 0; i < high - low; i++) {
         weights[i] = filters[filter].at((i + low - center + 0.5) * shrink);
@@ -183,7 +193,7 @@ void mr_resample_columns_scalar(uint8_t *out, const uint8_t *in, size_t stride, 
 
 /* ---- Nearest: Pillow walks in steps, adding up, so the sum's rounding is part of the result ----
  */
-static void nearest_columns(int32_t *columns, int64_t n_in, int64_t n_out) {
+void mr_nearest_make(int32_t *columns, int64_t n_in, int64_t n_out) {
     double step = (double)n_in / (double)n_out, at = step * 0.5;
     for (int64_t x = 0; x < n_out; x++) {
         int64_t column = (int64_t)at;
@@ -192,8 +202,8 @@ static void nearest_columns(int32_t *columns, int64_t n_in, int64_t n_out) {
     }
 }
 
-static void nearest_row(uint8_t *out, const uint8_t *in, const int32_t *columns, int64_t width,
-                        int32_t channels) {
+void mr_nearest_row(uint8_t *out, const uint8_t *in, const int32_t *columns, int64_t width,
+                    int32_t channels) {
     for (int64_t x = 0; x < width; x++) {
         for (int32_t c = 0; c < channels; c++) {
             *out++ = in[(size_t)columns[x] * (size_t)channels + (size_t)c];
@@ -205,13 +215,14 @@ static void nearest(const mr_pixels *in, uint8_t *out, int64_t height, int64_t w
                     void *memory) {
     int32_t *columns = memory, *rows = columns + width;
     size_t row_bytes = (size_t)width * (size_t)in->channels;
-    nearest_columns(columns, in->width, width);
-    nearest_columns(rows, in->height, height);
+    mr_nearest_make(columns, in->width, width);
+    mr_nearest_make(rows, in->height, height);
     for (int64_t y = 0; y < height; y++, out += row_bytes) {
         if (y > 0 && rows[y] == rows[y - 1]) {
             memcpy(out, out - row_bytes, row_bytes);
         } else {
-            nearest_row(out, in->data + (size_t)rows[y] * in->stride, columns, width, in->channels);
+            mr_nearest_row(out, in->data + (size_t)rows[y] * in->stride, columns, width,
+                           in->channels);
         }
     }
 }
@@ -224,6 +235,24 @@ static void copy_rows(uint8_t *out, const mr_pixels *in) {
     }
 }
 
+/* Pillow 13 resamples columns before rows when the height shrinks by more than twice as many pixels
+ * as the width; older versions never do. The order is seen in the rounding. */
+bool mr_resample_columns_first(int64_t in_height, int64_t in_width, int64_t height, int64_t width) {
+    int64_t shrinks = in_height - height;
+    return in_width != width && shrinks > 0 && shrinks > 2 * (in_width - width);
+}
+
+static bool columns_first(const mr_pixels *in, int64_t height, int64_t width) {
+    return mr_resample_columns_first(in->height, in->width, height, width);
+}
+
+/* Bytes of the image between the two passes. */
+static size_t between_bytes(const mr_pixels *in, int64_t height, int64_t width) {
+    bool columns = columns_first(in, height, width);
+    int64_t pixels = columns ? height * in->width : in->height * width;
+    return (size_t)pixels * (size_t)in->channels;
+}
+
 size_t mr_resample_memory(const mr_pixels *in, int64_t height, int64_t width, mr_filter filter) {
     bool across = in->width != width, down = in->height != height;
     if (filter == MR_NEAREST) {
@@ -231,37 +260,60 @@ size_t mr_resample_memory(const mr_pixels *in, int64_t height, int64_t width, mr
     }
     size_t bytes = across ? mr_taps_memory(in->width, width, filter) : 0;
     bytes += down ? mr_taps_memory(in->height, height, filter) : 0;
-    size_t between = (size_t)in->height * (size_t)width * (size_t)in->channels;
-    return bytes + (across && down ? aligned(between) : 0);
+    return bytes + (across && down ? aligned(between_bytes(in, height, width)) : 0);
+}
+
+/* The image of a pass's result. */
+static mr_pixels result(const uint8_t *data, int64_t height, int64_t width, int32_t channels) {
+    size_t stride = (size_t)width * (size_t)channels;
+    return (mr_pixels){data, stride, height, width, channels, data + (size_t)height * stride};
+}
+
+static mr_pixels pass_rows(const mr_kernels *kernels, const mr_pixels *in, uint8_t *out,
+                           int64_t width, mr_filter filter, unsigned char **memory) {
+    mr_taps taps;
+    void *piece = take(memory, mr_taps_memory(in->width, width, filter));
+    mr_taps_make(&taps, in->width, width, filter, piece);
+    kernels->resample_rows(out, in->data, in->stride, in->end, (int32_t)in->height, in->channels,
+                           &taps);
+    return result(out, in->height, width, in->channels);
+}
+
+static mr_pixels pass_columns(const mr_kernels *kernels, const mr_pixels *in, uint8_t *out,
+                              int64_t height, mr_filter filter, unsigned char **memory) {
+    mr_taps taps;
+    void *piece = take(memory, mr_taps_memory(in->height, height, filter));
+    mr_taps_make(&taps, in->height, height, filter, piece);
+    kernels->resample_columns(out, in->data, in->stride, (size_t)in->width * (size_t)in->channels,
+                              &taps);
+    return result(out, height, in->width, in->channels);
+}
+
+static void both_passes(const mr_kernels *kernels, const mr_pixels *in, uint8_t *out,
+                        int64_t height, int64_t width, mr_filter filter, unsigned char **memory) {
+    uint8_t *between = take(memory, between_bytes(in, height, width));
+    if (columns_first(in, height, width)) {
+        mr_pixels half = pass_columns(kernels, in, between, height, filter, memory);
+        pass_rows(kernels, &half, out, width, filter, memory);
+    } else {
+        mr_pixels half = pass_rows(kernels, in, between, width, filter, memory);
+        pass_columns(kernels, &half, out, height, filter, memory);
+    }
 }
 
 void mr_resample(const mr_kernels *kernels, const mr_pixels *in, uint8_t *out, int64_t height,
                  int64_t width, mr_filter filter, void *memory) {
     bool across = in->width != width, down = in->height != height;
     unsigned char *at = memory;
-    mr_taps taps;
     if (!across && !down) {
         copy_rows(out, in);
-        return;
-    }
-    if (filter == MR_NEAREST) {
+    } else if (filter == MR_NEAREST) {
         nearest(in, out, height, width, memory);
-        return;
-    }
-    mr_pixels source = *in;
-    if (across) {
-        mr_taps_make(&taps, in->width, width, filter,
-                     take(&at, mr_taps_memory(in->width, width, filter)));
-        uint8_t *rows =
-            down ? take(&at, (size_t)in->height * (size_t)width * (size_t)in->channels) : out;
-        kernels->resample_rows(rows, in->data, in->stride, in->end, (int32_t)in->height,
-                               in->channels, &taps);
-        source.data = rows;
-        source.stride = (size_t)width * (size_t)in->channels;
-    }
-    if (down) {
-        mr_taps_make(&taps, in->height, height, filter, at);
-        kernels->resample_columns(out, source.data, source.stride,
-                                  (size_t)width * (size_t)in->channels, &taps);
+    } else if (across && down) {
+        both_passes(kernels, in, out, height, width, filter, &at);
+    } else if (across) {
+        pass_rows(kernels, in, out, width, filter, &at);
+    } else {
+        pass_columns(kernels, in, out, height, filter, &at);
     }
 }

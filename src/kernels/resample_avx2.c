@@ -103,53 +103,86 @@ AVX2_INLINE __m256i weight_pairs(const int16_t *weights) {
     return _mm256_shuffle_epi8(_mm256_set1_epi64x(four), order);
 }
 
-/* Adds the two halves and gives the three bytes of a pixel. */
-AVX2_INLINE int32_t finish_pixel(__m256i high, __m256i low) {
-    __m256i sum = _mm256_add_epi32(_mm256_slli_epi32(high, MR_TAP_LOW_BITS), low);
-    __m128i value = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-    value = _mm_srai_epi32(_mm_add_epi32(value, _mm_set1_epi32(ROUNDING)), MR_TAP_BITS);
-    value = _mm_packs_epi32(value, value);
-    return _mm_cvtsi128_si32(_mm_packus_epi16(value, value));
+/* Sums of one pixel: both parts of the weights, each half of the taps in its half of the vector. */
+typedef struct pixel_sums {
+    __m256i high, low;
+} pixel_sums;
+
+AVX2_INLINE void add_group(pixel_sums *sums, const uint8_t *pixels, __m256i high, __m256i low) {
+    __m256i group = pixel_pairs(pixels);
+    sums->high = _mm256_add_epi32(sums->high, _mm256_madd_epi16(group, high));
+    sums->low = _mm256_add_epi32(sums->low, _mm256_madd_epi16(group, low));
 }
 
-/* Writes the pixels [0, upto) of `rows` rows; `rows` is a constant where this is inlined. The
- * four-byte store touches the next pixel, which is written later: not so at the end of a row. */
-AVX2_INLINE void colour_rows(uint8_t *out, size_t out_stride, const uint8_t *in, size_t stride,
-                             const mr_taps *taps, int32_t upto, int rows) {
+/* Two pixels, one in each half: the halves of each added, rounded, not yet cut to bytes. */
+AVX2_INLINE __m256i finish_two(const pixel_sums *a, const pixel_sums *b) {
+    __m256i first = _mm256_add_epi32(_mm256_slli_epi32(a->high, MR_TAP_LOW_BITS), a->low);
+    __m256i second = _mm256_add_epi32(_mm256_slli_epi32(b->high, MR_TAP_LOW_BITS), b->low);
+    __m256i sum = _mm256_add_epi32(_mm256_permute2x128_si256(first, second, 0x20),
+                                   _mm256_permute2x128_si256(first, second, 0x31));
+    return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(ROUNDING)), MR_TAP_BITS);
+}
+
+static inline void store_pixel(uint8_t *out, uint64_t pixel) {
+    uint32_t four = (uint32_t)pixel;
+    memcpy(out, &four, sizeof four);
+}
+
+/* Four pixels, `stride` apart. Each store writes a fourth byte, into the pixel behind it. */
+AVX2_INLINE void finish_four(const pixel_sums sums[4], uint8_t *out, size_t stride) {
+    __m256i wide =
+        _mm256_packs_epi32(finish_two(&sums[0], &sums[1]), finish_two(&sums[2], &sums[3]));
+    __m256i bytes = _mm256_packus_epi16(wide, wide); /* rows 0 2 0 2 | 1 3 1 3 */
+    uint64_t even = (uint64_t)_mm_cvtsi128_si64(_mm256_castsi256_si128(bytes));
+    uint64_t odd = (uint64_t)_mm_cvtsi128_si64(_mm256_extracti128_si256(bytes, 1));
+    store_pixel(out, even);
+    store_pixel(out + stride, odd);
+    store_pixel(out + 2 * stride, even >> 32);
+    store_pixel(out + 3 * stride, odd >> 32);
+}
+
+/* Pixels [0, upto) of four rows. Every pixel takes the same number of groups, its unused weights
+ * are 0: a loop whose length changes costs more than it saves. */
+AVX2 static void colour_four(uint8_t *out, size_t out_stride, const uint8_t *in, size_t stride,
+                             const mr_taps *taps, int32_t upto) {
     for (int32_t x = 0; x < upto; x++) {
-        size_t weights = (size_t)x * (size_t)taps->width;
+        const pixel_sums zero = {_mm256_setzero_si256(), _mm256_setzero_si256()};
         const uint8_t *pixels = in + (size_t)taps->first[x] * 3;
-        __m256i high[4], low[4];
-        for (int r = 0; r < rows; r++) {
-            high[r] = low[r] = _mm256_setzero_si256();
+        size_t weights = (size_t)x * (size_t)taps->width;
+        pixel_sums sums[4] = {zero, zero, zero, zero};
+        for (int32_t i = 0; i < taps->most; i += GROUP, pixels += (size_t)3 * GROUP) {
+            __m256i high = weight_pairs(taps->high + weights + i);
+            __m256i low = weight_pairs(taps->low + weights + i);
+            add_group(&sums[0], pixels, high, low);
+            add_group(&sums[1], pixels + stride, high, low);
+            add_group(&sums[2], pixels + 2 * stride, high, low);
+            add_group(&sums[3], pixels + 3 * stride, high, low);
         }
-        for (int32_t i = 0; i < taps->count[x]; i += GROUP) {
-            __m256i weight_high = weight_pairs(taps->high + weights + i);
-            __m256i weight_low = weight_pairs(taps->low + weights + i);
-            for (int r = 0; r < rows; r++) {
-                __m256i group = pixel_pairs(pixels + (size_t)r * stride + (size_t)i * 3);
-                high[r] = _mm256_add_epi32(high[r], _mm256_madd_epi16(group, weight_high));
-                low[r] = _mm256_add_epi32(low[r], _mm256_madd_epi16(group, weight_low));
-            }
-        }
-        for (int r = 0; r < rows; r++) {
-            int32_t pixel = finish_pixel(high[r], low[r]);
-            memcpy(out + (size_t)r * out_stride + (size_t)x * 3, &pixel,
-                   x + 1 < taps->n_out ? 4 : 3);
-        }
+        finish_four(sums, out + (size_t)x * 3, out_stride);
     }
 }
 
-AVX2 static void colour_four(uint8_t *out, size_t out_stride, const uint8_t *in, size_t stride,
-                             const mr_taps *taps, int32_t upto) {
-    colour_rows(out, out_stride, in, stride, taps, upto, 4);
+/* Four pixels of one row at a time, [0, upto) less what does not fill four; returns how many. */
+AVX2 static int32_t colour_one(uint8_t *out, const uint8_t *in, const mr_taps *taps, int32_t upto) {
+    int32_t x = 0;
+    for (; x + 4 <= upto; x += 4) {
+        const pixel_sums zero = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+        const int32_t *first = taps->first + x;
+        size_t width = (size_t)taps->width, weights = (size_t)x * width;
+        pixel_sums sums[4] = {zero, zero, zero, zero};
+        for (int32_t i = 0; i < taps->most; i += GROUP) {
+            const int16_t *high = taps->high + weights + i, *low = taps->low + weights + i;
+            for (size_t k = 0; k < 4; k++) {
+                add_group(&sums[k], in + 3 * ((size_t)first[k] + (size_t)i),
+                          weight_pairs(high + k * width), weight_pairs(low + k * width));
+            }
+        }
+        finish_four(sums, out + (size_t)x * 3, 3);
+    }
+    return x;
 }
 
-AVX2 static void colour_one(uint8_t *out, const uint8_t *in, const mr_taps *taps, int32_t upto) {
-    colour_rows(out, 0, in, 0, taps, upto, 1);
-}
-
-/* Outputs whose loads, whole groups of `bytes_per_group` and `extra` bytes, stay inside. */
+/* Outputs whose loads, whole groups of taps and `extra` bytes, stay inside of what is readable. */
 static int32_t loads_inside(const mr_taps *taps, size_t readable, size_t pixel_bytes, int32_t group,
                             size_t extra) {
     size_t groups = (size_t)((taps->most + group - 1) / group);
@@ -161,24 +194,24 @@ static int32_t loads_inside(const mr_taps *taps, size_t readable, size_t pixel_b
     return upto;
 }
 
+/* The end of a row is left to the scalar loop: the last pixel, since a store writes one byte more,
+ * and those whose loads would leave the image. */
 static void rows_of_three(uint8_t *out, const uint8_t *in, size_t stride, const uint8_t *in_end,
                           int32_t rows, const mr_taps *taps) {
     size_t out_stride = (size_t)taps->n_out * 3;
     int32_t y = 0;
     for (; y + 4 <= rows; y += 4) {
-        const uint8_t *last = in + 3 * stride;
-        int32_t upto = loads_inside(taps, (size_t)(in_end - last), 3, GROUP, 4);
+        int32_t upto = loads_inside(taps, (size_t)(in_end - (in + 3 * stride)), 3, GROUP, 4);
+        upto = upto < taps->n_out ? upto : taps->n_out - 1;
         colour_four(out, out_stride, in, stride, taps, upto);
-        for (size_t r = 0; r < 4 && upto < taps->n_out; r++) {
-            mr_resample_row_part(out + r * out_stride, in + r * stride, 3, taps, upto);
+        for (int r = 0; r < 4; r++, out += out_stride, in += stride) {
+            mr_resample_row_part(out, in, 3, taps, upto);
         }
-        out += 4 * out_stride;
-        in += 4 * stride;
     }
     for (; y < rows; y++, out += out_stride, in += stride) {
         int32_t upto = loads_inside(taps, (size_t)(in_end - in), 3, GROUP, 4);
-        colour_one(out, in, taps, upto);
-        mr_resample_row_part(out, in, 3, taps, upto);
+        int32_t done = colour_one(out, in, taps, upto < taps->n_out ? upto : taps->n_out - 1);
+        mr_resample_row_part(out, in, 3, taps, done);
     }
 }
 

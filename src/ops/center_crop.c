@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* center_crop.c - the op center_crop: the middle of the image. */
-#include "ops/image.h"
+#include "ops/flow.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -35,6 +35,24 @@ static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_vi
     return MR_OK;
 }
 
+static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                      const mr_region *wanted, mr_region *needed, mr_error *err) {
+    (void)params;
+    (void)call;
+    (void)err;
+    *needed = mr_window_needs(in, start_of(in->dims[0], out->dims[0]),
+                              start_of(in->dims[1], out->dims[1]), wanted);
+    return MR_OK;
+}
+
+static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
+                      mr_rows *own, mr_error *err) {
+    const int64_t *in = flow->in->dims, *out = flow->out->dims;
+    (void)params;
+    return mr_window_pass(call, flow, start_of(in[0], out[0]), start_of(in[1], out[1]), to, own,
+                          err);
+}
+
 static const mr_param rows[] = {
     {.name = "size",
      .kind = MR_PARAM_INTS,
@@ -48,8 +66,8 @@ static const mr_param rows[] = {
 };
 
 static const mr_example examples[] = {
-    {"{\"size\": 6}", "image:9x11x3", ""},
-    {"{\"size\": [12, 5]}", "image:9x10x1", ""},
+    {"{\"size\": 6}", "image:9x11x3", "fbd20623f59dc4edbf92165db6b6ed29"},
+    {"{\"size\": [12, 5]}", "image:9x10x1", "b7beb4230bc5c553cedb7fa078c60dc1"},
     {NULL, NULL, NULL},
 };
 
@@ -65,5 +83,7 @@ const mr_op_class mr_op_center_crop = {
     .params = rows,
     .plan = plan,
     .run = run,
+    .want = want,
+    .pass = pass,
     .examples = examples,
 };

@@ -7,11 +7,12 @@
  * value is rounded to float32 is part of the result. */
 #include "ops/image.h"
 
-#include <math.h>
+#include <millrace/millrace.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "core/error.h"
+#include "core/memory.h"
 
 enum { BRIGHTNESS, CONTRAST, SATURATION, HUE, PARTS };
 enum { DRAW_FACTOR = 0, DRAW_ORDER = PARTS };
@@ -118,42 +119,65 @@ static inline uint8_t min_of(uint8_t a, uint8_t b) {
     return a < b ? a : b;
 }
 
+/* How far a channel is below the largest, as a share of the spread. */
+static inline float below(uint8_t most, uint8_t channel, float spread) {
+    return (float)(most - channel) / spread;
+}
+
 /* Hue of a pixel that is not grey, 0 .. 254. */
 static inline uint8_t hue_of(const uint8_t *rgb, uint8_t most, float spread) {
-    float red = (float)(most - rgb[0]) / spread, green = (float)(most - rgb[1]) / spread;
-    float blue = (float)(most - rgb[2]) / spread, h;
+    float h;
     if (rgb[0] == most) {
-        h = blue - green;
+        h = below(most, rgb[2], spread) - below(most, rgb[1], spread);
     } else if (rgb[1] == most) {
-        h = (float)(2.0 + (double)red - (double)blue);
+        h = (float)(2.0 + (double)below(most, rgb[0], spread) -
+                    (double)below(most, rgb[2], spread));
     } else {
-        h = (float)(4.0 + (double)green - (double)red);
+        h = (float)(4.0 + (double)below(most, rgb[1], spread) -
+                    (double)below(most, rgb[0], spread));
     }
     double turn = (double)h / 6.0 + 1.0; /* below 2: the remainder of 1 is a subtraction */
     float rest = (float)(turn >= 1.0 ? turn - 1.0 : turn);
     return (uint8_t)(int)((double)rest * 255.0);
 }
 
-static inline uint8_t rounded(double value) {
-    return (uint8_t)(int)(float)round(value);
-}
+/* What depends on an 8-bit hue or saturation alone, made once per worker. */
+typedef struct hsv_tables {
+    uint8_t sector[256]; /* of six */
+    float part[256];     /* of the sector */
+    float saturation[256];
+} hsv_tables;
 
-/* The pixel of an 8-bit hue and saturation with value v. */
-static inline void set_hsv(uint8_t *rgb, uint8_t hue, uint8_t saturation, uint8_t v) {
-    static const uint8_t order[6][3] = {{0, 3, 1}, {2, 0, 1}, {1, 0, 3},
-                                        {1, 2, 0}, {3, 1, 0}, {0, 1, 2}};
-    double sixths = (double)hue * 6.0 / 255.0;
-    int sector = (int)sixths;
-    float part = (float)(sixths - (double)(float)sector);
-    float s = (float)((double)saturation / 255.0);
-    uint8_t parts[4] = {v, rounded(v * (1.0 - (double)s)), rounded(v * (1.0 - (double)(s * part))),
-                        rounded(v * (1.0 - (double)s * (1.0 - (double)part)))};
-    for (int c = 0; c < 3; c++) {
-        rgb[c] = parts[order[sector % 6][c]];
+static void make_tables(hsv_tables *t) {
+    for (int i = 0; i < 256; i++) {
+        double sixths = (double)i * 6.0 / 255.0;
+        int sector = (int)sixths;
+        t->sector[i] = (uint8_t)(sector % 6);
+        t->part[i] = (float)(sixths - (double)sector);
+        t->saturation[i] = (float)((double)i / 255.0);
     }
 }
 
-static inline void shift_pixel(uint8_t *rgb, uint8_t shift) {
+/* For all hues, saturations and values the same as round(), which is a call. */
+static inline uint8_t rounded(double value) {
+    return (uint8_t)(int)(value + 0.5);
+}
+
+/* The pixel of an 8-bit hue and saturation with value v. */
+static inline void set_hsv(uint8_t *rgb, const hsv_tables *t, uint8_t hue, uint8_t saturation,
+                           uint8_t v) {
+    static const uint8_t order[6][3] = {{0, 3, 1}, {2, 0, 1}, {1, 0, 3},
+                                        {1, 2, 0}, {3, 1, 0}, {0, 1, 2}};
+    const uint8_t *pick = order[t->sector[hue]];
+    float part = t->part[hue], s = t->saturation[saturation];
+    uint8_t parts[4] = {v, rounded(v * (1.0 - (double)s)), rounded(v * (1.0 - (double)(s * part))),
+                        rounded(v * (1.0 - (double)s * (1.0 - (double)part)))};
+    rgb[0] = parts[pick[0]];
+    rgb[1] = parts[pick[1]];
+    rgb[2] = parts[pick[2]];
+}
+
+static inline void shift_pixel(uint8_t *rgb, const hsv_tables *t, uint8_t shift) {
     uint8_t most = max_of(rgb[0], max_of(rgb[1], rgb[2]));
     uint8_t least = min_of(rgb[0], min_of(rgb[1], rgb[2]));
     if (most == least) { /* grey has no hue */
@@ -166,18 +190,33 @@ static inline void shift_pixel(uint8_t *rgb, uint8_t shift) {
         rgb[0] = rgb[1] = rgb[2] = most;
         return;
     }
-    set_hsv(rgb, (uint8_t)(hue + shift), saturation, most);
+    set_hsv(rgb, t, (uint8_t)(hue + shift), saturation, most);
 }
 
-static void shift_hue(uint8_t *bytes, size_t pixels, double factor) {
+static void shift_hue(uint8_t *bytes, size_t pixels, double factor, const hsv_tables *t) {
     uint8_t shift = (uint8_t)(int32_t)(factor * 255.0);
     for (size_t i = 0; i < pixels; i++) {
-        shift_pixel(bytes + 3 * i, shift);
+        shift_pixel(bytes + 3 * i, t, shift);
     }
 }
 
 /* ---- All together ---- */
-static void apply_part(int part, double factor, uint8_t *bytes, size_t pixels, size_t channels) {
+static mr_status open_tables(const void *params, void **state, mr_error *err) {
+    (void)params;
+    *state = mr_zalloc(1, sizeof(hsv_tables));
+    if (!*state) {
+        return mr_fail_memory(err, sizeof(hsv_tables));
+    }
+    make_tables(*state);
+    return MR_OK;
+}
+
+static void close_tables(void *state) {
+    mr_free(state);
+}
+
+static void apply_part(int part, double factor, uint8_t *bytes, size_t pixels, size_t channels,
+                       const hsv_tables *t) {
     if (part == BRIGHTNESS) {
         blend_with(bytes, pixels * channels, 0, (float)factor);
     } else if (part == CONTRAST) {
@@ -185,7 +224,7 @@ static void apply_part(int part, double factor, uint8_t *bytes, size_t pixels, s
     } else if (channels == 3 && part == SATURATION) {
         saturate(bytes, pixels, (float)factor);
     } else if (channels == 3 && part == HUE) {
-        shift_hue(bytes, pixels, factor);
+        shift_hue(bytes, pixels, factor, t);
     }
 }
 
@@ -215,7 +254,7 @@ static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_vi
         double factor = mr_draw_range(&call->key, DRAW_FACTOR + (uint32_t)part, p->ranges[part].low,
                                       p->ranges[part].high);
         if (!is_off(p, part)) {
-            apply_part(part, factor, out->data, in->size / channels, channels);
+            apply_part(part, factor, out->data, in->size / channels, channels, call->state);
         }
     }
     return MR_OK;
@@ -229,17 +268,18 @@ static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_vi
 static const mr_param rows[] = {
     {.name = "brightness",
      ROW(BRIGHTNESS, "f for factors in [max(0, 1 - f), 1 + f]; or [low, high].")},
-    {.name = "contrast", ROW(CONTRAST, "Likewise.")},
-    {.name = "saturation", ROW(SATURATION, "Likewise. Grey images are left as they are.")},
+    {.name = "contrast", ROW(CONTRAST, "Likewise, around the mean grey.")},
+    {.name = "saturation", ROW(SATURATION, "Likewise; grey images are left as they are.")},
     {.name = "hue", ROW(HUE, "f for shifts in [-f, f], or [low, high]; 0.5 is half the circle.")},
     {.name = NULL},
 };
 
 static const mr_example examples[] = {
     {"{\"brightness\": 0.4, \"contrast\": 0.4, \"saturation\": 0.4, \"hue\": 0.1}", "image:6x7x3",
-     ""},
-    {"{\"hue\": [0.25, 0.25]}", "image:6x7x3", ""},
-    {"{\"contrast\": [0.5, 0.5], \"saturation\": 1}", "image:6x7x1", ""},
+     "4325d400df2f5e853e4bf1ffb7ff0871"},
+    {"{\"hue\": [0.25, 0.25]}", "image:6x7x3", "777d52d8bd9ff781bd730499cf3e1cf1"},
+    {"{\"contrast\": [0.5, 0.5], \"saturation\": 1}", "image:6x7x1",
+     "355c3f33c519c3261109956f3ad60788"},
     {NULL, NULL, NULL},
 };
 
@@ -259,6 +299,8 @@ const mr_op_class mr_op_color_jitter = {
     .params = rows,
     .check = check,
     .plan = plan,
+    .open = open_tables,
+    .close = close_tables,
     .run = run,
     .examples = examples,
 };

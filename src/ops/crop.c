@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crop.c - the op crop: a fixed rectangle of the image. */
-#include "ops/image.h"
+#include "ops/flow.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -39,6 +39,22 @@ static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_vi
     return MR_OK;
 }
 
+static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                      const mr_region *wanted, mr_region *needed, mr_error *err) {
+    const crop_params *p = params;
+    (void)call;
+    (void)out;
+    (void)err;
+    *needed = mr_window_needs(in, p->top, p->left, wanted);
+    return MR_OK;
+}
+
+static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
+                      mr_rows *own, mr_error *err) {
+    const crop_params *p = params;
+    return mr_window_pass(call, flow, p->top, p->left, to, own, err);
+}
+
 static const mr_param rows[] = {
     {.name = "top",
      .kind = MR_PARAM_INT,
@@ -70,7 +86,8 @@ static const mr_param rows[] = {
 };
 
 static const mr_example examples[] = {
-    {"{\"top\": 2, \"left\": 3, \"height\": 5, \"width\": 7}", "image:9x11x3", ""},
+    {"{\"top\": 2, \"left\": 3, \"height\": 5, \"width\": 7}", "image:9x11x3",
+     "43358d7f620f1873624885d0173d71d6"},
     {NULL, NULL, NULL},
 };
 
@@ -84,5 +101,7 @@ const mr_op_class mr_op_crop = {
     .params = rows,
     .plan = plan,
     .run = run,
+    .want = want,
+    .pass = pass,
     .examples = examples,
 };

@@ -12,6 +12,7 @@ typedef struct decode_params {
     int32_t mode; /* position in mode_names */
     bool orient;
     bool lenient;
+    bool verify;
     int64_t max_pixels;
 } decode_params;
 
@@ -42,6 +43,12 @@ static const mr_param rows[] = {
      .offset = offsetof(decode_params, lenient),
      .fallback = "false",
      .doc = "Accept files that the decoding library warns about, with the pixels it guesses."},
+    {.name = "verify",
+     .kind = MR_PARAM_BOOL,
+     .offset = offsetof(decode_params, verify),
+     .fallback = "false",
+     .doc = "Read every file to its end. Otherwise damage below the part of a JPEG that later ops "
+            "need goes unseen."},
     {.name = NULL},
 };
 
@@ -106,7 +113,7 @@ static mr_status read_header(const decode_params *params, const mr_view *in, con
     if (!*codec) {
         return fail_unknown(in, err);
     }
-    MR_TRY((*codec)->header(in->data, in->size, params->max_pixels, header, err));
+    MR_TRY((*codec)->header(in->data, in->size, params->max_pixels, params->lenient, header, err));
     if (!params->orient) {
         header->orientation = 1;
     }
@@ -163,8 +170,8 @@ static void turn(const uint8_t *stored, const mr_image_header *h, int32_t channe
 static mr_status peek(const void *params, mr_call *call, const mr_view *in, mr_type *out,
                       mr_error *err) {
     (void)call;
-    const mr_codec *codec;
-    mr_image_header header;
+    const mr_codec *codec = NULL;
+    mr_image_header header = {0};
     MR_TRY(read_header(params, in, &codec, &header, err));
     bool swap = swaps_axes(header.orientation);
     *out = image_type(params, swap ? header.width : header.height,
@@ -172,34 +179,88 @@ static mr_status peek(const void *params, mr_call *call, const mr_view *in, mr_t
     return MR_OK;
 }
 
-static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
-                     mr_error *err) {
-    const decode_params *p = params;
-    const mr_codec *codec;
-    mr_image_header header;
-    MR_TRY(read_header(p, in, &codec, &header, err));
-    bool upright = header.orientation == 1;
-    uint8_t *stored = upright ? out->data : mr_scratch(call, out->size);
-    if (!stored) {
+static mr_decode_request request_for(const decode_params *p, mr_call *call,
+                                     const mr_image_header *header) {
+    return (mr_decode_request){.width = header->width,
+                               .height = header->height,
+                               .channels = channels_of(p),
+                               .lenient = p->lenient,
+                               .verify = p->verify,
+                               .call = call};
+}
+
+static mr_status decode_whole(const decode_params *p, mr_call *call, const mr_codec *codec,
+                              const mr_image_header *header, const mr_view *in, mr_view *out,
+                              mr_error *err) {
+    bool upright = header->orientation == 1;
+    mr_decode_request request = request_for(p, call, header);
+    request.out = upright ? out->data : mr_scratch(call, out->size);
+    if (!request.out) {
         return mr_fail_memory(err, out->size);
     }
-    mr_decode_request request = {.width = header.width,
-                                 .height = header.height,
-                                 .channels = channels_of(p),
-                                 .lenient = p->lenient,
-                                 .out = stored,
-                                 .call = call};
-    if ((size_t)(header.width * header.height * request.channels) != out->size) {
+    if ((size_t)(header->width * header->height * request.channels) != out->size) {
         return mr_fail(err, MR_E_INTERNAL, "header changed between two readings");
     }
     MR_TRY(codec->decode(in->data, in->size, &request, err));
     if (!upright) {
-        turn(stored, &header, request.channels, out->data);
+        turn(request.out, header, request.channels, out->data);
     }
     return MR_OK;
 }
 
+static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                     mr_error *err) {
+    const mr_codec *codec = NULL;
+    mr_image_header header = {0};
+    MR_TRY(read_header(params, in, &codec, &header, err));
+    return decode_whole(params, call, codec, &header, in, out, err);
+}
+
+static mr_status give_rows(const mr_view *image, const mr_region *wanted, const mr_rows *to,
+                           mr_error *err) {
+    const int64_t *dims = image->type.dims;
+    for (int64_t y = wanted->y; y < wanted->y + wanted->height; y++) {
+        size_t at = (size_t)((y * dims[1] + wanted->x) * dims[2]);
+        MR_TRY(to->row(to->user, y, (const uint8_t *)image->data + at, err));
+    }
+    return MR_OK;
+}
+
+static mr_status produce(const void *params, mr_call *call, const mr_view *in, const mr_type *out,
+                         const mr_region *wanted, const mr_rows *to, mr_error *err) {
+    const mr_codec *codec = NULL;
+    mr_image_header header = {0};
+    MR_TRY(read_header(params, in, &codec, &header, err));
+    if (codec->part && header.orientation == 1) {
+        const mr_decode_request request = request_for(params, call, &header);
+        return codec->part(in->data, in->size, &request, wanted, to, err);
+    }
+    mr_view image = {.type = *out, .size = (size_t)mr_type_bytes(out)};
+    image.data = mr_scratch(call, image.size);
+    if (!image.data) {
+        return mr_fail_memory(err, image.size);
+    }
+    MR_TRY(decode_whole(params, call, codec, &header, in, &image, err));
+    return give_rows(&image, wanted, to, err);
+}
+
 static const mr_example examples[] = {
+    {"{}",
+     "bytes:89504e470d0a1a0a0000000d49484452000000030000000208020000001216f14d0000001d49444154"
+     "789c636090b5724b6ee859798cc1c83fa762eaa67db77f0000434608b9af6fdc820000000049454e44ae4260"
+     "82",
+     "0bbb54adc08c6a8e9ce09ab41f5db82a"},
+    {"{\"mode\": \"grey\"}",
+     "bytes:524946463c000000574542505650384c2f0000002f024000002f20164c4312bd494c2090e22126492c"
+     "98862422d9d9fcc71d3ad00128641b010eddeb710a17d1ff585e00",
+     "19f562c6960171ef5f32ae26d7b37b92"},
+    {"{\"orient\": true}",
+     "bytes:ffd8ffe100224578696600004d4d002a00000008000101120003000000010006000000000000ffdb00"
+     "43000d090a0b0a080d0b0a0b0e0e0d0f13201513121213271c1e17202e2931302e292d2c333a4a3e33364637"
+     "2c2d405741464c4e525352323e5a615a50604a51524fffc0000b080002000301011100ffc400140001000000"
+     "00000000000000000000000005ffc4001c1000010305000000000000000000000000030001040515233352ff"
+     "da0008010100003f004a8000d8e2621ebe597fffd9",
+     "242e2311a0284ad326b16b1a47a3538a"},
     {NULL, NULL, NULL},
 };
 
@@ -220,5 +281,6 @@ const mr_op_class mr_op_decode_image = {
     .plan = plan,
     .peek = peek,
     .run = run,
+    .produce = produce,
     .examples = examples,
 };

@@ -150,10 +150,13 @@ static const mr_param rows[] = {
 };
 
 static const mr_example examples[] = {
-    {"{\"padding\": 2}", "image:4x5x3", ""},
-    {"{\"padding\": [1, 3], \"mode\": \"edge\"}", "image:4x5x1", ""},
-    {"{\"padding\": [1, 2, 3, 4], \"mode\": \"reflect\"}", "image:6x5x3", ""},
-    {"{\"padding\": [0, 1, 2, 0], \"fill\": [1, 2, 3]}", "image:4x5x3", ""},
+    {"{\"padding\": 2}", "image:4x5x3", "dd18534adf831b187d9134741424e54a"},
+    {"{\"padding\": [1, 3], \"mode\": \"edge\"}", "image:4x5x1",
+     "dba022747fe4beaa640423fa868d8c09"},
+    {"{\"padding\": [1, 2, 3, 4], \"mode\": \"reflect\"}", "image:6x5x3",
+     "341404a34a6d21fff91b37748e4045c5"},
+    {"{\"padding\": [0, 1, 2, 0], \"fill\": [1, 2, 3]}", "image:4x5x3",
+     "4504fd7115be4474731fc59a9788b321"},
     {NULL, NULL, NULL},
 };
 

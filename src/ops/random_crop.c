@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random_crop.c - the op random_crop: a rectangle of fixed size at a drawn place. */
-#include "ops/image.h"
+#include "ops/flow.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -40,16 +40,38 @@ static int64_t draw_start(const mr_key *key, uint32_t draw, int64_t side, int64_
     return mr_draw_below(key, draw, side + 2 * lacks - length + 1) - lacks;
 }
 
+static int64_t draw_top(const mr_call *call, const mr_type *in, const mr_type *out) {
+    return draw_start(&call->key, DRAW_TOP, in->dims[0], out->dims[0]);
+}
+
+static int64_t draw_left(const mr_call *call, const mr_type *in, const mr_type *out) {
+    return draw_start(&call->key, DRAW_LEFT, in->dims[1], out->dims[1]);
+}
+
 static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
                      mr_error *err) {
-    const random_crop_params *p = params;
     mr_pixels image = mr_image_pixels(in);
-    int64_t height = mr_size_height(&p->size), width = mr_size_width(&p->size);
-    int64_t top = draw_start(&call->key, DRAW_TOP, image.height, height);
-    int64_t left = draw_start(&call->key, DRAW_LEFT, image.width, width);
+    (void)params;
     (void)err;
-    mr_image_window(&image, top, left, out->data, height, width);
+    mr_image_window(&image, draw_top(call, &in->type, &out->type),
+                    draw_left(call, &in->type, &out->type), out->data, out->type.dims[0],
+                    out->type.dims[1]);
     return MR_OK;
+}
+
+static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                      const mr_region *wanted, mr_region *needed, mr_error *err) {
+    (void)params;
+    (void)err;
+    *needed = mr_window_needs(in, draw_top(call, in, out), draw_left(call, in, out), wanted);
+    return MR_OK;
+}
+
+static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
+                      mr_rows *own, mr_error *err) {
+    (void)params;
+    return mr_window_pass(call, flow, draw_top(call, flow->in, flow->out),
+                          draw_left(call, flow->in, flow->out), to, own, err);
 }
 
 static const mr_param rows[] = {
@@ -70,8 +92,8 @@ static const mr_param rows[] = {
 };
 
 static const mr_example examples[] = {
-    {"{\"size\": [5, 6]}", "image:9x11x3", ""},
-    {"{\"size\": 12, \"pad_if_needed\": true}", "image:9x13x1", ""},
+    {"{\"size\": [5, 6]}", "image:9x11x3", "5d8c559a5d244d9bf13f5e99f28f8cb0"},
+    {"{\"size\": 12, \"pad_if_needed\": true}", "image:9x13x1", "da9d537d6f998e477a880fe12fc0998a"},
     {NULL, NULL, NULL},
 };
 
@@ -88,5 +110,7 @@ const mr_op_class mr_op_random_crop = {
     .params = rows,
     .plan = plan,
     .run = run,
+    .want = want,
+    .pass = pass,
     .examples = examples,
 };

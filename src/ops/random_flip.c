@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random_flip.c - the op random_flip: mirrors the image, or not. */
-#include "ops/image.h"
+#include "ops/flow.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -36,18 +36,89 @@ static void flip_vertical(const mr_pixels *image, uint8_t *out) {
     }
 }
 
+static bool flips(const random_flip_params *p, const mr_call *call) {
+    return mr_draw_unit(&call->key, DRAW_FLIP) < p->p;
+}
+
 static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
                      mr_error *err) {
     const random_flip_params *p = params;
     mr_pixels image = mr_image_pixels(in);
     (void)err;
-    if (!(mr_draw_unit(&call->key, DRAW_FLIP) < p->p)) {
+    if (!flips(p, call)) {
         memcpy(out->data, in->data, in->size);
     } else if (p->direction == HORIZONTAL) {
         flip_horizontal(call->kernels, &image, out->data);
     } else {
         flip_vertical(&image, out->data);
     }
+    return MR_OK;
+}
+
+/* ---- Row by row ---- */
+static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                      const mr_region *wanted, mr_region *needed, mr_error *err) {
+    const random_flip_params *p = params;
+    (void)out;
+    (void)err;
+    *needed = *wanted;
+    if (flips(p, call) && p->direction == HORIZONTAL) {
+        needed->x = in->dims[1] - wanted->x - wanted->width;
+    } else if (flips(p, call)) {
+        needed->y = in->dims[0] - wanted->y - wanted->height;
+    }
+    return MR_OK;
+}
+
+typedef struct flipping {
+    const mr_kernels *kernels;
+    mr_region needed, wanted;
+    int32_t channels;
+    size_t row_bytes;
+    uint8_t *memory; /* a row, or for a vertical flip all rows, which go out from the last */
+    mr_rows to;
+} flipping;
+
+static mr_status mirrored_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
+    const flipping *f = user;
+    f->kernels->mirror(f->memory, pixels, (size_t)f->wanted.width, f->channels);
+    return f->to.row(f->to.user, y, f->memory, err);
+}
+
+static mr_status reversed_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
+    const flipping *f = user;
+    int64_t at = y - f->needed.y;
+    memcpy(f->memory + (size_t)at * f->row_bytes, pixels, f->row_bytes);
+    for (int64_t k = f->needed.height - 1; at == f->needed.height - 1 && k >= 0; k--) {
+        MR_TRY(
+            f->to.row(f->to.user, f->wanted.y + at - k, f->memory + (size_t)k * f->row_bytes, err));
+    }
+    return MR_OK;
+}
+
+static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
+                      mr_rows *own, mr_error *err) {
+    const random_flip_params *p = params;
+    if (!flips(p, call)) {
+        *own = *to;
+        return MR_OK;
+    }
+    bool mirrors = p->direction == HORIZONTAL;
+    flipping *f = mr_scratch(call, sizeof *f);
+    size_t row = (size_t)(flow->wanted->width * flow->in->dims[2]);
+    size_t bytes = mirrors ? row : row * (size_t)flow->wanted->height;
+    uint8_t *memory = mr_scratch(call, bytes);
+    if (!f || !memory) {
+        return mr_fail_memory(err, bytes);
+    }
+    *f = (flipping){.kernels = call->kernels,
+                    .needed = *flow->needed,
+                    .wanted = *flow->wanted,
+                    .channels = (int32_t)flow->in->dims[2],
+                    .row_bytes = row,
+                    .memory = memory,
+                    .to = *to};
+    *own = (mr_rows){mirrors ? mirrored_row : reversed_row, f};
     return MR_OK;
 }
 
@@ -71,9 +142,10 @@ static const mr_param rows[] = {
 };
 
 static const mr_example examples[] = {
-    {"{\"p\": 1}", "image:5x7x3", ""},
-    {"{\"p\": 1, \"direction\": \"vertical\"}", "image:5x7x1", ""},
-    {"{\"p\": 0}", "image:5x7x3", ""},
+    {"{}", "image:5x7x3", "8f358a71d85f5fbf2b77e9cf19b9781b"},
+    {"{\"p\": 1}", "image:5x7x3", "db3e733192891295e9ea5b9088385a42"},
+    {"{\"p\": 1, \"direction\": \"vertical\"}", "image:5x7x1", "b6ab1c5d40e375c795cf06767d58691e"},
+    {"{\"p\": 0}", "image:5x7x3", "8f358a71d85f5fbf2b77e9cf19b9781b"},
     {NULL, NULL, NULL},
 };
 
@@ -88,5 +160,7 @@ const mr_op_class mr_op_random_flip = {
     .params = rows,
     .plan = plan,
     .run = run,
+    .want = want,
+    .pass = pass,
     .examples = examples,
 };

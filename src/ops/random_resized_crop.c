@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random_resized_crop.c - the op random_resized_crop: a random box of the image, resized. */
-#include "ops/image.h"
+#include "ops/flow.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -17,10 +17,6 @@ typedef struct random_resized_crop_params {
     int32_t filter;
     double log_ratio[2]; /* derived */
 } random_resized_crop_params;
-
-typedef struct box {
-    int64_t top, left, height, width;
-} box;
 
 static mr_status check(void *params, mr_error *err) {
     random_resized_crop_params *p = params;
@@ -44,21 +40,21 @@ static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_er
 }
 
 static bool attempt(const random_resized_crop_params *p, const mr_key *key, uint32_t number,
-                    const mr_pixels *image, box *out) {
+                    const mr_type *image, mr_region *out) {
     uint32_t draw = number * DRAWS_PER_ATTEMPT;
-    double area = (double)(image->height * image->width);
+    double area = (double)(image->dims[0] * image->dims[1]);
     double wanted = area * mr_draw_range(key, draw + DRAW_AREA, p->scale.v[0], p->scale.v[1]);
     double ratio =
         mr_exact_exp(mr_draw_range(key, draw + DRAW_RATIO, p->log_ratio[0], p->log_ratio[1]));
     double width = rint(sqrt(wanted * ratio)), height = rint(sqrt(wanted / ratio));
-    if (!(width >= 1.0 && width <= (double)image->width && height >= 1.0 &&
-          height <= (double)image->height)) {
+    if (!(width >= 1.0 && width <= (double)image->dims[1] && height >= 1.0 &&
+          height <= (double)image->dims[0])) {
         return false;
     }
     out->height = (int64_t)height;
     out->width = (int64_t)width;
-    out->top = mr_draw_below(key, draw + DRAW_TOP, image->height - out->height + 1);
-    out->left = mr_draw_below(key, draw + DRAW_LEFT, image->width - out->width + 1);
+    out->y = mr_draw_below(key, draw + DRAW_TOP, image->dims[0] - out->height + 1);
+    out->x = mr_draw_below(key, draw + DRAW_LEFT, image->dims[1] - out->width + 1);
     return true;
 }
 
@@ -67,21 +63,22 @@ static int64_t at_least_one(double side) {
 }
 
 /* The largest box in the middle whose ratio is allowed. */
-static box middle(const random_resized_crop_params *p, const mr_pixels *image) {
-    double ratio = (double)image->width / (double)image->height;
-    box out = {0, 0, image->height, image->width};
+static mr_region middle(const random_resized_crop_params *p, const mr_type *image) {
+    double ratio = (double)image->dims[1] / (double)image->dims[0];
+    mr_region out = {0, 0, image->dims[1], image->dims[0]};
     if (ratio < p->ratio.v[0]) {
-        out.height = at_least_one(rint((double)image->width / p->ratio.v[0]));
+        out.height = at_least_one(rint((double)image->dims[1] / p->ratio.v[0]));
     } else if (ratio > p->ratio.v[1]) {
-        out.width = at_least_one(rint((double)image->height * p->ratio.v[1]));
+        out.width = at_least_one(rint((double)image->dims[0] * p->ratio.v[1]));
     }
-    out.top = (image->height - out.height) / 2;
-    out.left = (image->width - out.width) / 2;
+    out.y = (image->dims[0] - out.height) / 2;
+    out.x = (image->dims[1] - out.width) / 2;
     return out;
 }
 
-static box choose(const random_resized_crop_params *p, const mr_key *key, const mr_pixels *image) {
-    box out;
+static mr_region choose(const random_resized_crop_params *p, const mr_key *key,
+                        const mr_type *image) {
+    mr_region out;
     for (uint32_t number = 0; number < ATTEMPTS; number++) {
         if (attempt(p, key, number, image, &out)) {
             return out;
@@ -94,9 +91,25 @@ static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_vi
                      mr_error *err) {
     const random_resized_crop_params *p = params;
     mr_pixels image = mr_image_pixels(in);
-    box b = choose(p, &call->key, &image);
-    mr_pixels part = mr_image_part(&image, b.top, b.left, b.height, b.width);
+    mr_region box = choose(p, &call->key, &in->type);
+    mr_pixels part = mr_image_part(&image, box.y, box.x, box.height, box.width);
     return mr_image_resample(call, &part, out, (mr_filter)p->filter, err);
+}
+
+static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                      const mr_region *wanted, mr_region *needed, mr_error *err) {
+    const random_resized_crop_params *p = params;
+    mr_region box = choose(p, &call->key, in);
+    (void)err;
+    *needed = mr_resample_needs(&box, out, (mr_filter)p->filter, wanted);
+    return MR_OK;
+}
+
+static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
+                      mr_rows *own, mr_error *err) {
+    const random_resized_crop_params *p = params;
+    mr_region box = choose(p, &call->key, flow->in);
+    return mr_resample_pass(call, flow, &box, (mr_filter)p->filter, to, own, err);
 }
 
 static const mr_param rows[] = {
@@ -136,9 +149,10 @@ static const mr_param rows[] = {
 };
 
 static const mr_example examples[] = {
-    {"{\"size\": 8}", "image:24x31x3", ""},
-    {"{\"size\": [6, 9], \"scale\": [0.5, 1.0], \"filter\": \"bicubic\"}", "image:20x20x1", ""},
-    {"{\"size\": 4}", "image:3x40x3", ""},
+    {"{\"size\": 8}", "image:24x31x3", "b77fa028ef6c0711e254ee0bf15086ee"},
+    {"{\"size\": [6, 9], \"scale\": [0.5, 1.0], \"filter\": \"bicubic\"}", "image:20x20x1",
+     "44f0cc3da6a1e0947f955fc8d93ba0dc"},
+    {"{\"size\": 4}", "image:3x40x3", "aa1c050c7d82ac07d9e62fa236c24f11"},
     {NULL, NULL, NULL},
 };
 
@@ -159,5 +173,7 @@ const mr_op_class mr_op_random_resized_crop = {
     .check = check,
     .plan = plan,
     .run = run,
+    .want = want,
+    .pass = pass,
     .examples = examples,
 };

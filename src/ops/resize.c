@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* resize.c - the op resize: the whole image to another size. */
-#include "ops/image.h"
+#include "ops/flow.h"
 
 #include <stddef.h>
 
@@ -38,6 +38,27 @@ static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_vi
     return mr_image_resample(call, &image, out, (mr_filter)p->filter, err);
 }
 
+static mr_region whole(const mr_type *image) {
+    return (mr_region){0, 0, image->dims[1], image->dims[0]};
+}
+
+static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                      const mr_region *wanted, mr_region *needed, mr_error *err) {
+    const resize_params *p = params;
+    mr_region box = whole(in);
+    (void)call;
+    (void)err;
+    *needed = mr_resample_needs(&box, out, (mr_filter)p->filter, wanted);
+    return MR_OK;
+}
+
+static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
+                      mr_rows *own, mr_error *err) {
+    const resize_params *p = params;
+    mr_region box = whole(flow->in);
+    return mr_resample_pass(call, flow, &box, (mr_filter)p->filter, to, own, err);
+}
+
 static const mr_param rows[] = {
     {.name = "size",
      .kind = MR_PARAM_INTS,
@@ -57,9 +78,11 @@ static const mr_param rows[] = {
 };
 
 static const mr_example examples[] = {
-    {"{\"size\": 8}", "image:13x20x3", ""},
-    {"{\"size\": [9, 31], \"filter\": \"bicubic\"}", "image:16x11x3", ""},
-    {"{\"size\": [5, 7], \"filter\": \"nearest\"}", "image:16x11x1", ""},
+    {"{\"size\": 8}", "image:13x20x3", "5bdc8e0d5401be0b11fe54e23ee6ca2f"},
+    {"{\"size\": [9, 31], \"filter\": \"bicubic\"}", "image:16x11x3",
+     "a69f3eb406e85e5a6eb93924d88365ea"},
+    {"{\"size\": [5, 7], \"filter\": \"nearest\"}", "image:16x11x1",
+     "3b636f23887eeb65a7b3eb10b0d97515"},
     {NULL, NULL, NULL},
 };
 
@@ -67,7 +90,7 @@ const mr_op_class mr_op_resize = {
     MR_OP_HEADER,
     .name = "resize",
     .summary = "Resizes the image to a size, or its shorter side to a length.",
-    .doc = "Equal to Pillow's Image.resize bit for bit. With one number n the longer side is "
+    .doc = "Equal to Image.resize of Pillow 13 bit for bit. With one number n the longer side is "
            "floor(n * longer / shorter), as in torchvision.",
     .flags = MR_OP_HEAVY,
     .version = 1,
@@ -75,5 +98,7 @@ const mr_op_class mr_op_resize = {
     .params = rows,
     .plan = plan,
     .run = run,
+    .want = want,
+    .pass = pass,
     .examples = examples,
 };

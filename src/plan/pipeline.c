@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "core/memory.h"
 #include "core/params.h"
 #include "core/philox.h"
@@ -62,6 +63,11 @@ static const mr_param settings_rows[] = {
      .choices = on_error_names,
      .doc = "What a bad sample does: fail (end the run with an error that names it) or skip (take "
             "another sample, chosen by seed, epoch and position, and list the bad one)."},
+    {.name = "fuse",
+     .kind = MR_PARAM_BOOL,
+     .offset = offsetof(mr_settings, fuse),
+     .fallback = "true",
+     .doc = "Decode only what later ops need, and run ops row by row; the bytes are the same."},
     {.name = "fields",
      .kind = MR_PARAM_STRINGS,
      .offset = offsetof(mr_settings, fields),
@@ -263,6 +269,7 @@ static mr_status compile_op(compiler *c, json_t *item, int32_t index) {
     json_t *params = NULL;
     char where[128];
     snprintf(where, sizeof where, "$.ops[%d]", index);
+    mr_error_at_op(c->err, ""); /* the op before it is not to blame */
     MR_TRY(split_call(item, "an op", where, &name, &params, c->err));
     node->class = find_op(c, name);
     if (!node->class) {
@@ -299,7 +306,31 @@ static mr_status compile_ops(compiler *c, json_t *document) {
     for (size_t i = 0; i < n; i++) {
         MR_TRY(compile_op(c, json_array_get(list, i), (int32_t)i));
     }
+    mr_error_at_op(c->err, "");
     return MR_OK;
+}
+
+/* ---- Streams ---- */
+/* How many ops from the i-th on can run as one stream: a producer, then ops that pass rows on; one
+ * that finishes ends it. */
+static int32_t stream_length(const mr_pipeline *p, int32_t i) {
+    const mr_op_node *head = &p->ops[i];
+    if (!head->class->produce) {
+        return 1;
+    }
+    int32_t n = 1;
+    while (i + n < p->n_ops && p->ops[i + n].field == head->field && p->ops[i + n].class->pass) {
+        n++;
+    }
+    bool ends =
+        i + n < p->n_ops && p->ops[i + n].field == head->field && p->ops[i + n].class->finish;
+    return ends ? n + 1 : n;
+}
+
+static void find_streams(mr_pipeline *p) {
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        p->ops[i].stream_length = p->settings.fuse ? stream_length(p, i) : 1;
+    }
 }
 
 /* ---- Delivered fields ---- */
@@ -443,6 +474,7 @@ static mr_status compile(compiler *c, json_t *document) {
                           &p->settings, c->err));
     MR_TRY(compile_source(c, document));
     MR_TRY(compile_ops(c, document));
+    find_streams(p);
     MR_TRY(compile_fields(c));
     MR_TRY(write_stages(p, c->err));
     MR_TRY(write_json(p, c->err));
@@ -452,9 +484,6 @@ static mr_status compile(compiler *c, json_t *document) {
 static mr_status syntax_error(const json_error_t *json, mr_error *err) {
     char text[160];
     mr_text_escape(text, sizeof text, json->text);
-    if (json_error_code(json) == json_error_out_of_memory) {
-        return mr_fail_memory(err, 1024);
-    }
     return mr_fail(err, MR_E_PARAM, "not valid JSON: line %d, column %d: %s", json->line,
                    json->column, text);
 }
@@ -463,9 +492,10 @@ mr_status mr_pipeline_parse(mr_pipeline **out, const char *json, size_t size,
                             const mr_op_class *const *extra_ops, mr_error *err) {
     mr_error local = MR_ERROR_INIT; /* places are noted before failures: keep the caller's clean */
     json_error_t json_error;
-    json_t *document = json_loadb(json, size, JSON_REJECT_DUPLICATES, &json_error);
-    if (!document) {
-        return syntax_error(&json_error, err);
+    json_t *document = NULL;
+    mr_status loaded = mr_json_load(&document, json, size, JSON_REJECT_DUPLICATES, &json_error);
+    if (loaded < 0) {
+        return loaded == MR_E_MEMORY ? mr_fail_memory(err, size) : syntax_error(&json_error, err);
     }
     compiler c = {mr_zalloc(1, sizeof(mr_pipeline)), extra_ops, {{0}}, &local};
     mr_status status = MR_OK;

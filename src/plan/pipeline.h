@@ -15,6 +15,7 @@ typedef struct mr_op_node {
     int32_t field;    /* index in source_fields */
     uint32_t op_word; /* see core/philox.h */
     mr_type in, out;
+    int32_t stream_length; /* ops from this one on that run as one stream; 0 or 1: by itself */
 } mr_op_node;
 
 struct mr_pipeline {

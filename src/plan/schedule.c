@@ -97,14 +97,19 @@ static int64_t scale(int64_t numerator, int64_t factor, int64_t divisor) {
     return numerator / divisor * factor + numerator % divisor * factor / divisor;
 }
 
-/* Where the rank's share of a batch of `size` samples begins and how long it is. A whole batch is
- * a multiple of world, so its shares are equal. */
+/* Samples of a batch of `size` that the ranks below `rank` take together. Rounded up, so that a
+ * short batch goes to the low ranks first: rank 0 takes every step, and its state is the run's. A
+ * whole batch is a multiple of world, so its shares are equal. */
+static int64_t taken_below(const mr_schedule *s, int64_t size, int64_t rank) {
+    return size - scale(size, s->world - rank, s->world);
+}
+
 static int64_t share_start(const mr_schedule *s, int64_t size) {
-    return scale(size, s->rank, s->world);
+    return taken_below(s, size, s->rank);
 }
 
 static int64_t share_size(const mr_schedule *s, int64_t size) {
-    return scale(size, s->rank + 1, s->world) - share_start(s, size);
+    return taken_below(s, size, s->rank + 1) - share_start(s, size);
 }
 
 /* Steps from a position to the end of its epoch. */

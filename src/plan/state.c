@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "core/philox.h"
 #include "plan/schedule.h"
 
@@ -86,14 +87,11 @@ static mr_status parse(json_t **out, const char *text, size_t size, mr_error *er
     if (size >= MR_STATE_MAX) {
         return not_a_state(err, "it is too long");
     }
-    *out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    if (*out) {
-        return MR_OK;
-    }
-    if (json_error_code(&error) == json_error_out_of_memory) {
+    mr_status status = mr_json_load(out, text, size, JSON_REJECT_DUPLICATES, &error);
+    if (status == MR_E_MEMORY) {
         return mr_fail_memory(err, size);
     }
-    return not_a_state(err, error.text);
+    return status == MR_OK ? MR_OK : not_a_state(err, error.text);
 }
 
 /* Before anything else is looked at: a newer version may have other keys. */

@@ -9,6 +9,7 @@
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/json.h"
 #include "core/memory.h"
 #include "core/params.h"
 #include "kernels/kernels.h"
@@ -23,9 +24,15 @@ typedef struct application {
 
 static mr_status fill_params(application *app, const char *params, mr_error *err) {
     char what[64];
-    json_t *object = params ? json_loads(params, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    if (params && !object) {
-        return mr_fail(err, MR_E_PARAM, "the parameters are not valid JSON");
+    json_t *object = NULL;
+    json_error_t error;
+    mr_status loaded =
+        params ? mr_json_load(&object, params, strlen(params), JSON_REJECT_DUPLICATES, &error)
+               : MR_OK;
+    if (loaded < 0) {
+        return loaded == MR_E_MEMORY
+                   ? mr_fail_memory(err, strlen(params))
+                   : mr_fail(err, MR_E_PARAM, "the parameters are not valid JSON");
     }
     snprintf(what, sizeof what, "op %s", app->op->name);
     app->params = mr_zalloc(1, app->op->param_size);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "run/stream.h"
 
 void *mr_scratch(mr_call *call, size_t size) {
     return mr_arena_take(call->arena, size);
@@ -33,7 +34,8 @@ mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void
     chain->seed = seed;
     map_fields(chain);
     chain->op_states = mr_zalloc((size_t)pipeline->n_ops, sizeof *chain->op_states);
-    if (!chain->op_states) {
+    chain->calls = mr_zalloc((size_t)pipeline->n_ops, sizeof *chain->calls);
+    if (!chain->op_states || !chain->calls) {
         return mr_fail_memory(err, (size_t)pipeline->n_ops * sizeof *chain->op_states);
     }
     for (int32_t i = 0; i < pipeline->n_ops; i++) {
@@ -54,6 +56,7 @@ void mr_chain_close(mr_chain *chain) {
         }
     }
     mr_free(chain->op_states);
+    mr_free(chain->calls);
     mr_arena_free(&chain->data);
     mr_arena_free(&chain->scratch);
 }
@@ -136,28 +139,49 @@ mr_status mr_op_output_type(const mr_op_class *op, const void *params, mr_call *
     return op->peek ? op->peek(params, call, in, out, err) : op->plan(params, &in->type, out, err);
 }
 
-static mr_status run_op(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_view *value,
-                        mr_error *err) {
-    const mr_op_node *node = &chain->pipeline->ops[i];
-    mr_call call = {
-        .key = {chain->seed, job->epoch, node->op_word, (uint64_t)job->sample},
+static void set_call(mr_chain *chain, const mr_chain_job *job, int32_t i) {
+    chain->calls[i] = (mr_call){
+        .key = {chain->seed, job->epoch, chain->pipeline->ops[i].op_word, (uint64_t)job->sample},
         .state = chain->op_states[i],
         .kernels = chain->kernels,
         .arena = &chain->scratch,
     };
+}
+
+static mr_status run_op(mr_chain *chain, const mr_chain_job *job, int32_t i, const mr_view *in,
+                        mr_view *out, mr_error *err) {
+    const mr_op_node *node = &chain->pipeline->ops[i];
+    mr_call *call = &chain->calls[i];
+    mr_error_at_op(err, node->class->name);
+    MR_TRY(mr_op_output_type(node->class, node->params, call, in, &out->type, err));
+    MR_TRY(destination(chain, job, node->field, chain->last_op[node->field] == i, out, err));
+    return node->class->run(node->params, call, in, out, err);
+}
+
+static mr_status run_stream(mr_chain *chain, const mr_chain_job *job, int32_t i, const mr_view *in,
+                            mr_view *out, mr_error *err) {
+    const mr_op_node *ops = &chain->pipeline->ops[i];
+    int32_t n = ops->stream_length;
+    mr_stream *stream = NULL;
+    MR_TRY(mr_stream_open(&stream, ops, n, &chain->calls[i], in, &chain->scratch, err));
+    out->type = *mr_stream_type(stream);
+    bool last = chain->last_op[ops->field] == i + n - 1;
+    MR_TRY(destination(chain, job, ops->field, last, out, err));
+    return mr_stream_run(stream, out, err);
+}
+
+/* Runs the i-th op, or the stream that begins there; *n says how many ops that was. */
+static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_view *value,
+                      int32_t *n, mr_error *err) {
+    int32_t length = chain->pipeline->ops[i].stream_length;
     mr_view out = {0};
-    mr_status status = mr_op_output_type(node->class, node->params, &call, value, &out.type, err);
-    if (status == MR_OK) {
-        bool last = chain->last_op[node->field] == i;
-        status = destination(chain, job, node->field, last, &out, err);
+    *n = length > 1 ? length : 1;
+    for (int32_t k = i; k < i + *n; k++) {
+        set_call(chain, job, k);
     }
-    if (status == MR_OK) {
-        status = node->class->run(node->params, &call, value, &out, err);
-    }
+    mr_status status = length > 1 ? run_stream(chain, job, i, value, &out, err)
+                                  : run_op(chain, job, i, value, &out, err);
     mr_arena_reset(&chain->scratch);
-    if (status < 0) {
-        mr_error_at_op(err, node->class->name);
-    }
     *value = out;
     return status;
 }
@@ -165,8 +189,8 @@ static mr_status run_op(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_
 mr_status mr_chain_run(mr_chain *chain, const mr_chain_job *job, mr_error *err) {
     mr_view fields[MR_MAX_FIELDS];
     mr_status status = fill(chain, job, fields, err);
-    for (int32_t i = 0; status == MR_OK && i < chain->pipeline->n_ops; i++) {
-        status = run_op(chain, job, i, &fields[chain->pipeline->ops[i].field], err);
+    for (int32_t i = 0, n = 0; status == MR_OK && i < chain->pipeline->n_ops; i += n) {
+        status = step(chain, job, i, &fields[chain->pipeline->ops[i].field], &n, err);
     }
     mr_arena_reset(&chain->data);
     if (status == MR_OK) {

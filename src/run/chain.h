@@ -15,6 +15,7 @@ typedef struct mr_chain {
     const struct mr_kernels *kernels;
     uint64_t seed;
     void **op_states;
+    mr_call *calls; /* one per op, set anew for each sample */
     mr_arena data;                       /* what lives for a sample: intermediate results */
     mr_arena scratch;                    /* what lives for one op's run */
     int32_t delivered_as[MR_MAX_FIELDS]; /* source field to delivered field, or -1 */

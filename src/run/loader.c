@@ -371,7 +371,8 @@ static mr_batch *take_batch(mr_loader *loader, mr_making *making) {
 static mr_status check_usable(const mr_loader *loader, mr_error *err) {
     if (loader->owner != getpid()) {
         mr_fail(err, MR_E_FORKED, "this loader belongs to the parent process");
-        return mr_hint(err, "open the loader after fork, in the process that uses it"), MR_E_FORKED;
+        mr_hint(err, "open the loader after fork, in the process that uses it");
+        return MR_E_FORKED;
     }
     if (loader->final < 0 && err) {
         *err = loader->final_error;

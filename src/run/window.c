@@ -131,9 +131,8 @@ static mr_window_entry *claim(mr_window *window) {
 }
 
 static mr_status locate(mr_window *window, mr_window_entry *entry) {
-    static const mr_error clean = MR_ERROR_INIT;
     int64_t sample = window->plan[entry->number % window->plan_size];
-    entry->err = clean;
+    mr_error_clear(&entry->err);
     entry->read = (mr_uring_read){.err = &entry->err};
     return window->source->locate(window->source_state, sample, &entry->read.extent, &entry->err);
 }

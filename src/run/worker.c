@@ -123,7 +123,8 @@ static mr_status make_from_readahead(mr_worker *worker, mr_making *making, mr_ch
 
 static void make_sample(mr_worker *worker, mr_making *making, int64_t slot) {
     mr_loader *loader = worker->loader;
-    mr_error err = MR_ERROR_INIT;
+    mr_error err;
+    mr_error_clear(&err);
     mr_chain_job job = {
         .sample = mr_batch_samples(making->batch)[slot],
         .epoch = (uint32_t)making->slice.epoch,

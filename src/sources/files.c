@@ -235,6 +235,9 @@ static void report_outsiders(const files *f, const mr_log *log) {
 static mr_status open_tree(files *f, const mr_log *log, mr_error *err) {
     const mr_tree_visitor visitor = {add_file, f};
     MR_TRY(mr_tree_walk(f->params->path, &visitor, log, err));
+    if (f->n == 0) {
+        return MR_OK; /* said by the caller */
+    }
     qsort(f->items, (size_t)f->n, sizeof *f->items, compare_paths);
     drop_outsiders(f);
     report_outsiders(f, log);
@@ -245,7 +248,8 @@ static mr_status open_tree(files *f, const mr_log *log, mr_error *err) {
 /* ---- A list file ---- */
 static mr_status bad_line(int64_t line, const char *what, mr_error *err) {
     mr_fail(err, MR_E_PARAM, "line %lld of the list has no %s", (long long)line, what);
-    return mr_hint(err, "write a path, a tab and a label on each line"), MR_E_PARAM;
+    mr_hint(err, "write a path, a tab and a label on each line");
+    return MR_E_PARAM;
 }
 
 /* The list's own folder, with its slash. */
@@ -313,7 +317,8 @@ static mr_status check(void *p, mr_error *err) {
     const params *own = p;
     if (!own->path[0] && !own->list[0]) {
         mr_fail(err, MR_E_PARAM, "source files needs a path or a list");
-        return mr_hint(err, "write {\"files\": {\"path\": \"photos\"}}"), MR_E_PARAM;
+        mr_hint(err, "write {\"files\": {\"path\": \"photos\"}}");
+        return MR_E_PARAM;
     }
     return MR_OK;
 }

@@ -1,7 +1,7 @@
+# Output that cannot be written is an error, not success.
 . "$HERE/common.inc"
 photos
 pipeline
-says millrace docs >/dev/full
 millrace docs >/dev/full
 echo "exit code $?"
 millrace docs >&-

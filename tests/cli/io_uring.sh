@@ -8,4 +8,4 @@ if millrace run p.json --quiet --io uring >b 2>err; then
 else
     grep -q uring err || cat err
 fi
-echo done
+echo finished

@@ -17,13 +17,13 @@ for name in INT TERM; do
     echo "exit code $?"
     exec 3<&-
     rm digests
-    sed -E 's/^[0-9,]+ samples in [0-9,]+ batches( of [0-9]+ epochs)?/N samples/; s/digest .*/digest/' out
+    sed -E 's/^[0-9,]+ samples in [0-9,]+ batch(es)?( of [0-9]+ epochs)?/N samples/; s/digest .*/digest/' out
     cat err
     [ -s s ] && echo "state saved"
     # The state stands after the last batch delivered.
-    echo "$first" | cat - rest >done
-    steps=$(wc -l <done)
+    echo "$first" | cat - rest >both
+    steps=$(wc -l <both)
     millrace run p.json --quiet --digests again --steps $((steps + 1)) >/dev/null
     millrace run p.json --quiet --state-in s --digests next --steps 1 >/dev/null
-    cat done next | cmp - again && echo "goes on exactly"
+    cat both next | cmp - again && echo "goes on exactly"
 done

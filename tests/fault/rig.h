@@ -96,7 +96,7 @@ static mr_status rig_consume(mr_loader *loader, mr_error *err) {
 
 /* Opens, consumes and closes with whatever fault is armed. */
 static outcome rig_run(void) {
-    outcome result = {MR_END, "", 0, MR_ERROR_INIT};
+    outcome result = {.status = MR_END, .err = MR_ERROR_INIT};
     char path[256];
     mr_pipeline *pipeline = NULL;
     mr_loader *loader = NULL;

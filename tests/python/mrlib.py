@@ -96,7 +96,8 @@ def _declare(lib):
     for name, result, arguments in [
             ("mr_version", s, []),
             ("mr_op_find", p, [s]),
-            ("mr_op_apply", c.c_int, [p, s, c.POINTER(Key), c.POINTER(View), s, c.POINTER(View), err]),
+            ("mr_op_apply", c.c_int,
+             [p, s, c.POINTER(Key), c.POINTER(View), s, c.POINTER(View), err]),
             ("mr_free", None, [p]),
             ("mr_error_format", c.c_size_t, [err, c.c_char_p, c.c_size_t]),
             ("mr_draw_u64", c.c_uint64, [c.POINTER(Key), c.c_uint32]),

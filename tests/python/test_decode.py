@@ -175,7 +175,8 @@ def png_kinds():
 def png_files():
     random = np.random.default_rng(5)
     for name, channels, depth, colour_type, extra in png_kinds():
-        for interlace, (h, w) in itertools.product((False, True), [(1, 1), (5, 3), (29, 35)]):
+        for interlace, (h, w) in itertools.product((False, True),
+                                                   [(1, 1), (5, 3), (29, 35), (3, 5000)]):
             samples = random.integers(0, 1 << depth, (h, w, channels))
             yield (f"{name} {h}x{w}{' interlaced' * interlace}",
                    png_file(samples, depth, colour_type, interlace, extra))
@@ -188,6 +189,10 @@ def png_files():
         (b"tEXt", b"Title\0x"), (b"zTXt", b"Title\0\0" + zlib.compress(b"y" * 1000)),
         (b"iTXt", b"Title\0\0\0en\0Title\0z"), (b"abCd", b"private")])
     yield "metadata", png_file(samples, 8, 2, extra=metadata, tail=chunk(b"tEXt", b"End\0x"))
+    repeated = zlib.compress(packed(np.tile(samples, (3, 4, 1)).reshape(60, -1), 8))
+    yield ("window larger than announced", png_head(120, 60)
+           + chunk(b"IDAT", b"\x08\x1d" + repeated[2:]) + chunk(b"IEND", b""))
+    yield "grey with a palette", png_file(low, 8, 0, extra=chunk(b"PLTE", bytes(30)))
     yield "broken profile", png_file(samples, 8, 2, extra=chunk(b"iCCP", b"bad\0\0no zlib"))
     for mode in ("1", "L", "LA", "P", "RGB", "RGBA"):
         yield f"Pillow's {mode}", encode(colour().convert(mode), "PNG")
@@ -250,7 +255,7 @@ def all_files():
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("data", all_files())
+@pytest.mark.parametrize("data", list(all_files()))
 def test_equals_pillow(data, mode):
     assert_equal(data, mode=mode)
 
@@ -304,6 +309,13 @@ def exif_bytes(endian, entries, offset=8):
     head = (b"II*\0" if endian == "<" else b"MM\0*") + struct.pack(endian + "I", offset)
     body = b"".join(struct.pack(endian + "HHI", *e[:3]) + e[3] for e in entries)
     return b"Exif\0\0" + head + struct.pack(endian + "H", len(entries)) + body + bytes(4)
+
+
+def test_webp_metadata_counts_only_where_it_is_announced():
+    data = encode(colour(19, 31), "WEBP", exif=exif_with(6))
+    at = data.index(b"VP8X") + 8
+    assert_equal(data, orient=True)
+    assert_equal(data[:at] + bytes([data[at] & ~8]) + data[at + 1:], orient=True)
 
 
 @pytest.mark.parametrize("endian", "<>")
@@ -400,6 +412,17 @@ def test_jpeg_warning_is_damage_unless_lenient():
     assert ours(half, lenient=True).shape == (53, 71, 3)
 
 
+def test_progressive_jpeg_without_its_last_scans_is_refused():
+    data = encode(colour(), "JPEG", progressive=True)
+    scans = [m.start() for m in re.finditer(b"\xff\xda", data)]
+    tables = [max(m.start() for m in re.finditer(b"\xff\xc4", data) if m.start() < s)
+              for s in scans]
+    for start in tables[2:]:
+        short = data[:start] + b"\xff\xd9"
+        assert "scans" in assert_refused(short).text
+        assert ours(short, lenient=True).shape == (53, 71, 3)
+
+
 def test_png_palette_index_out_of_range():
     data = png_file(np.array([[[0], [3]]]), 8, 3, extra=chunk(b"PLTE", b"\1\2\3"))
     assert "palette" in assert_refused(data).text
@@ -484,6 +507,13 @@ def test_scan_bombs():
     assert "scans" in assert_refused(repeated_scans(300, (2000, 1500)), "LIMIT").text
     few = repeated_scans(20, (64, 64))
     np.testing.assert_array_equal(ours(few, lenient=True), pillow(few))
+
+
+def test_png_image_data_that_does_not_end():
+    zeros = zlib.compress(bytes(40 << 20), 9)
+    for interlace in (0, 1):
+        data = png_head(4, 4, interlace=interlace) + chunk(b"IDAT", zeros) + chunk(b"IEND", b"")
+        assert "too much image data" in assert_refused(data).text.lower()
 
 
 def test_metadata_bombs():

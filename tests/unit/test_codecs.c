@@ -83,7 +83,7 @@ static result decode(bytes b, int32_t channels, bool lenient) {
     bytes exact = bytes_copy(b.data, b.size);
     const mr_codec *codec = codec_for(exact);
     if (codec) {
-        r.status = codec->header(exact.data, exact.size, 89478485, &r.header, &r.err);
+        r.status = codec->header(exact.data, exact.size, 89478485, lenient, &r.header, &r.err);
     }
     if (codec && r.status == MR_OK) {
         r.status = decode_pixels(codec, exact, channels, lenient, &r);

@@ -174,7 +174,7 @@ TEST(weights_sum_to_one_and_split_exactly) {
 }
 
 /* ---- Pixel by pixel ---- */
-static void check_lookups(size_t pixels, int32_t channels, bool planar) {
+static void check_lookups(size_t pixels, int32_t channels, size_t plane) {
     size_t n = pixels * (size_t)channels;
     uint32_t tables[3 * 256];
     uint16_t short_tables[3 * 256];
@@ -185,12 +185,12 @@ static void check_lookups(size_t pixels, int32_t channels, bool planar) {
     uint8_t *in = malloc(n);
     fill_random(in, n);
     uint32_t *a = guarded(4 * n), *b = guarded(4 * n);
-    scalar_kernels()->lookup_32(a, in, pixels, channels, tables, planar);
-    best_kernels()->lookup_32(b, in, pixels, channels, tables, planar);
+    scalar_kernels()->lookup_32(a, in, pixels, channels, tables, plane);
+    best_kernels()->lookup_32(b, in, pixels, channels, tables, plane);
     CHECK(same_and_free(a, b, 4 * n));
     uint16_t *c = guarded(2 * n), *d = guarded(2 * n);
-    scalar_kernels()->lookup_16(c, in, pixels, channels, short_tables, planar);
-    best_kernels()->lookup_16(d, in, pixels, channels, short_tables, planar);
+    scalar_kernels()->lookup_16(c, in, pixels, channels, short_tables, plane);
+    best_kernels()->lookup_16(d, in, pixels, channels, short_tables, plane);
     CHECK(same_and_free(c, d, 2 * n));
     free(in);
 }
@@ -200,8 +200,8 @@ static void check_moves(size_t pixels, int32_t channels) {
     uint8_t *in = malloc(n);
     fill_random(in, n);
     uint8_t *a = guarded(n), *b = guarded(n);
-    scalar_kernels()->split(a, in, pixels, channels);
-    best_kernels()->split(b, in, pixels, channels);
+    scalar_kernels()->split(a, in, pixels, channels, pixels);
+    best_kernels()->split(b, in, pixels, channels, pixels);
     CHECK(same_and_free(a, b, n));
     a = guarded(n), b = guarded(n);
     scalar_kernels()->mirror(a, in, pixels, channels);
@@ -213,8 +213,8 @@ static void check_moves(size_t pixels, int32_t channels) {
 TEST(pixel_variants_agree) {
     for (int32_t pixels = 1; pixels < 200; pixels++) {
         for (int32_t channels = 1; channels <= 3; channels += 2) {
-            check_lookups((size_t)pixels, channels, true);
-            check_lookups((size_t)pixels, channels, false);
+            check_lookups((size_t)pixels, channels, (size_t)pixels);
+            check_lookups((size_t)pixels, channels, 0);
             check_moves((size_t)pixels, channels);
         }
     }
@@ -226,8 +226,8 @@ TEST(lookup_means_what_it_says) {
     for (uint32_t i = 0; i < 3 * 256; i++) {
         tables[i] = i;
     }
-    scalar_kernels()->lookup_32(planar, in, 2, 3, tables, true);
-    scalar_kernels()->lookup_32(interleaved, in, 2, 3, tables, false);
+    scalar_kernels()->lookup_32(planar, in, 2, 3, tables, 2);
+    scalar_kernels()->lookup_32(interleaved, in, 2, 3, tables, 0);
     const uint32_t want_planar[6] = {1, 4, 256 + 2, 256 + 5, 512 + 3, 512 + 6};
     const uint32_t want_interleaved[6] = {1, 256 + 2, 512 + 3, 4, 256 + 5, 512 + 6};
     CHECK(memcmp(planar, want_planar, sizeof planar) == 0);
@@ -267,36 +267,40 @@ TEST(halves_round_to_nearest_even) {
     CHECK((mr_f16(mr_float_of_bits(0x7F800001)) & 0x7FFF) > 0x7C00);
 }
 
-/* ---- Times ---- */
+/* ---- Times: the best of several runs ---- */
+#define BEST_OF(ns, statement)                                                                     \
+    int64_t ns = INT64_MAX;                                                                        \
+    for (int round_ = 0; round_ < 15; round_++) {                                                  \
+        int64_t start_ = now_ns();                                                                 \
+        statement;                                                                                 \
+        int64_t took_ = now_ns() - start_;                                                         \
+        ns = took_ < ns ? took_ : ns;                                                              \
+    }
+
 static void print_resample_times(const mr_kernels *kernels, int32_t channels, mr_filter filter) {
-    enum { HEIGHT = 375, WIDTH = 500, SIZE = 224, ROUNDS = 20 };
-    size_t in_size = (size_t)(HEIGHT * WIDTH * channels);
-    uint8_t *bytes = malloc(in_size), *out = malloc((size_t)(HEIGHT * SIZE * channels));
-    uint8_t *final = malloc((size_t)(SIZE * SIZE * channels));
+    enum { HEIGHT = 375, WIDTH = 500, SIZE = 224 };
+    size_t in_row = (size_t)(WIDTH * channels), in_size = HEIGHT * in_row;
+    size_t row = (size_t)(SIZE * channels);
+    uint8_t *bytes = malloc(in_size), *out = malloc(HEIGHT * row), *final = malloc(SIZE * row);
     mr_taps across, down;
     void *memory_a = guarded(mr_taps_memory(WIDTH, SIZE, filter));
     void *memory_b = guarded(mr_taps_memory(HEIGHT, SIZE, filter));
     fill_random(bytes, in_size);
-    int64_t start = now_ns();
-    for (int i = 0; i < ROUNDS; i++) {
-        mr_taps_make(&across, WIDTH, SIZE, filter, memory_a);
-        mr_taps_make(&down, HEIGHT, SIZE, filter, memory_b);
-    }
-    int64_t made = now_ns();
-    for (int i = 0; i < ROUNDS; i++) {
-        kernels->resample_rows(out, bytes, (size_t)(WIDTH * channels), bytes + in_size, HEIGHT,
-                               channels, &across);
-    }
-    int64_t rows = now_ns();
-    for (int i = 0; i < ROUNDS; i++) {
-        kernels->resample_columns(final, out, (size_t)(SIZE * channels), (size_t)(SIZE * channels),
-                                  &down);
-    }
-    int64_t columns = now_ns();
-    printf("  %-6s %s %d channels 375x500 -> 224x224: weights %" PRId64 " ns, rows %" PRId64
-           " ns, columns %" PRId64 " ns\n",
-           kernels->name, filter == MR_BICUBIC ? "bicubic " : "bilinear", (int)channels,
-           (made - start) / ROUNDS, (rows - made) / ROUNDS, (columns - rows) / ROUNDS);
+    mr_taps_make(&across, WIDTH, SIZE, filter, memory_a);
+    BEST_OF(weights, mr_taps_make(&down, HEIGHT, SIZE, filter, memory_b))
+    BEST_OF(rows,
+            kernels->resample_rows(out, bytes, in_row, bytes + in_size, HEIGHT, channels, &across))
+    BEST_OF(single, {
+        for (size_t y = 0; y < HEIGHT; y++) { /* row by row, as a stream has them */
+            kernels->resample_rows(out + y * row, bytes + y * in_row, in_row, bytes + in_size, 1,
+                                   channels, &across);
+        }
+    })
+    BEST_OF(columns, kernels->resample_columns(final, out, row, row, &down))
+    printf("  %-6s %s x%d 375x500 -> 224x224: weights %" PRId64 " ns, rows %" PRId64
+           " ns, one by one %" PRId64 " ns, columns %" PRId64 " ns\n",
+           kernels->name, filter == MR_BICUBIC ? "bicubic " : "bilinear", (int)channels, weights,
+           rows, single, columns);
     free(memory_a);
     free(memory_b);
     free(bytes);
@@ -305,33 +309,19 @@ static void print_resample_times(const mr_kernels *kernels, int32_t channels, mr
 }
 
 static void print_pixel_times(const mr_kernels *kernels) {
-    enum { PIXELS = 224 * 224, ROUNDS = 50 };
+    enum { PIXELS = 224 * 224 };
     uint8_t *in = malloc(3 * PIXELS);
-    uint32_t *out = malloc(3 * PIXELS * sizeof *out);
-    static uint32_t tables[3 * 256];
+    uint32_t *out = calloc(3 * PIXELS, sizeof *out);
+    static const uint32_t tables[3 * 256];
+    const uint16_t *halves = (const uint16_t *)tables;
     fill_random(in, 3 * PIXELS);
-    memset(out, 0, 3 * PIXELS * sizeof *out);
-    int64_t t[5] = {now_ns()};
-    for (int i = 0; i < ROUNDS; i++) {
-        kernels->lookup_32(out, in, PIXELS, 3, tables, true);
-    }
-    t[1] = now_ns();
-    for (int i = 0; i < ROUNDS; i++) {
-        kernels->lookup_16((uint16_t *)out, in, PIXELS, 3, (const uint16_t *)tables, true);
-    }
-    t[2] = now_ns();
-    for (int i = 0; i < ROUNDS; i++) {
-        kernels->split((uint8_t *)out, in, PIXELS, 3);
-    }
-    t[3] = now_ns();
-    for (int i = 0; i < ROUNDS; i++) {
-        kernels->mirror((uint8_t *)out, in, PIXELS, 3);
-    }
-    t[4] = now_ns();
+    BEST_OF(words, kernels->lookup_32(out, in, PIXELS, 3, tables, PIXELS))
+    BEST_OF(shorts, kernels->lookup_16((uint16_t *)out, in, PIXELS, 3, halves, PIXELS))
+    BEST_OF(split, kernels->split((uint8_t *)out, in, PIXELS, 3, PIXELS))
+    BEST_OF(mirror, kernels->mirror((uint8_t *)out, in, PIXELS, 3))
     printf("  %-6s 224x224x3: lookup_32 %" PRId64 " ns, lookup_16 %" PRId64 " ns, split %" PRId64
            " ns, mirror %" PRId64 " ns\n",
-           kernels->name, (t[1] - t[0]) / ROUNDS, (t[2] - t[1]) / ROUNDS, (t[3] - t[2]) / ROUNDS,
-           (t[4] - t[3]) / ROUNDS);
+           kernels->name, words, shorts, split, mirror);
     free(in);
     free(out);
 }

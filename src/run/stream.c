@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.c - see stream.h. Demand flows back from the last op to the first, rows flow forward; no
+ * op knows another. */
+#include "run/stream.h"
+
+#include <string.h>
+
+#include "core/error.h"
+
+/* One op of the stream and what it needs while rows flow. */
+typedef struct link {
+    const mr_op_node *node;
+    mr_call *call;
+    mr_type out;
+    mr_region wanted; /* of out */
+    mr_rows own;      /* the op's receiver */
+    mr_rows checked;  /* the same, naming the op when it fails */
+    mr_flow flow;
+} link;
+
+struct mr_stream {
+    link *links;
+    int32_t n;
+    const mr_view *in;
+    mr_view *out; /* where the last op, or its rows, go */
+};
+
+const mr_type *mr_stream_type(const mr_stream *stream) {
+    return &stream->links[stream->n - 1].out;
+}
+
+/* ---- Opening: sizes forward, demand back ---- */
+static mr_status find_types(mr_stream *stream, mr_error *err) {
+    const link *first = &stream->links[0];
+    const mr_op_class *head = first->node->class;
+    mr_error_at_op(err, head->name);
+    MR_TRY(head->peek(first->node->params, first->call, stream->in, &stream->links[0].out, err));
+    for (int32_t i = 1; i < stream->n; i++) {
+        link *l = &stream->links[i];
+        mr_error_at_op(err, l->node->class->name);
+        MR_TRY(l->node->class->plan(l->node->params, &l[-1].out, &l->out, err));
+    }
+    return MR_OK;
+}
+
+static mr_region whole_of(const mr_type *image) {
+    bool planes = image->layout == MR_CHW;
+    return (mr_region){0, 0, image->dims[planes ? 2 : 1], image->dims[planes ? 1 : 0]};
+}
+
+static mr_status find_demand(mr_stream *stream, mr_error *err) {
+    link *last = &stream->links[stream->n - 1];
+    last->wanted = whole_of(&last->out);
+    for (link *l = last; l > stream->links; l--) {
+        const mr_op_class *op = l->node->class;
+        mr_error_at_op(err, op->name);
+        l->flow = (mr_flow){&l[-1].out, &l->out, &l[-1].wanted, &l->wanted};
+        MR_TRY(op->want(l->node->params, l->call, &l[-1].out, &l->out, &l->wanted, &l[-1].wanted,
+                        err));
+    }
+    return MR_OK;
+}
+
+mr_status mr_stream_open(mr_stream **out, const mr_op_node *ops, int32_t n_ops, mr_call *calls,
+                         const mr_view *in, mr_arena *arena, mr_error *err) {
+    size_t links_size = (size_t)n_ops * sizeof(link);
+    mr_stream *stream = mr_arena_take(arena, sizeof *stream);
+    link *links = mr_arena_take(arena, links_size);
+    if (!stream || !links) {
+        return mr_fail_memory(err, links_size);
+    }
+    memset(links, 0, links_size);
+    *stream = (mr_stream){.links = links, .n = n_ops, .in = in};
+    for (int32_t i = 0; i < n_ops; i++) {
+        links[i].node = &ops[i];
+        links[i].call = &calls[i];
+    }
+    MR_TRY(find_types(stream, err));
+    MR_TRY(find_demand(stream, err));
+    *out = stream;
+    return MR_OK;
+}
+
+/* ---- Running: receivers from the last op to the first, then rows ---- */
+static mr_status checked_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
+    const link *l = user;
+    mr_status status = l->own.row(l->own.user, y, pixels, err);
+    if (status < 0 && err && err->op[0] == '\0') {
+        mr_error_at_op(err, l->node->class->name);
+    }
+    return status;
+}
+
+static mr_status keep_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
+    const mr_stream *stream = user;
+    const mr_type *type = &stream->out->type;
+    size_t row = (size_t)(type->dims[1] * type->dims[2]);
+    (void)err;
+    memcpy((uint8_t *)stream->out->data + (size_t)y * row, pixels, row);
+    return MR_OK;
+}
+
+static mr_status connect(mr_stream *stream, mr_error *err) {
+    mr_rows to = {keep_row, stream};
+    for (link *l = &stream->links[stream->n - 1]; l > stream->links; l--) {
+        const mr_op_class *op = l->node->class;
+        bool last = l == &stream->links[stream->n - 1];
+        mr_error_at_op(err, op->name);
+        MR_TRY(last && op->finish
+                   ? op->finish(l->node->params, l->call, &l->flow, stream->out, &l->own, err)
+                   : op->pass(l->node->params, l->call, &l->flow, &to, &l->own, err));
+        l->checked = (mr_rows){checked_row, l};
+        to = l->checked;
+    }
+    return MR_OK;
+}
+
+mr_status mr_stream_run(mr_stream *stream, mr_view *out, mr_error *err) {
+    const link *head = &stream->links[0];
+    stream->out = out;
+    MR_TRY(connect(stream, err));
+    mr_error_at_op(err, ""); /* whoever fails from here on says so first */
+    const mr_rows *to = &stream->links[1].checked;
+    mr_status status = head->node->class->produce(head->node->params, head->call, stream->in,
+                                                  &head->out, &head->wanted, to, err);
+    if (status < 0 && err && err->op[0] == '\0') {
+        mr_error_at_op(err, head->node->class->name);
+    }
+    return status;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.h - running several ops at once, row by row, without the images between them. */
+#ifndef MR_RUN_STREAM_H
+#define MR_RUN_STREAM_H
+
+#include "core/memory.h"
+#include "plan/pipeline.h"
+
+typedef struct mr_stream mr_stream;
+
+/* Ops first .. last of a pipeline, on one sample. Opening finds every size and region: the type that
+ * comes out is then known, and memory for it is the caller's. The stream lives in `arena`. */
+mr_status mr_stream_open(mr_stream **out, const mr_op_node *ops, int32_t n_ops, mr_call *calls,
+                         const mr_view *in, mr_arena *arena, mr_error *err);
+const mr_type *mr_stream_type(const mr_stream *stream);
+mr_status mr_stream_run(mr_stream *stream, mr_view *out, mr_error *err);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ring under stress: every ticket exactly once, batches whole and in order, stops at any time.
+ */
+#include "test.h"
+
+#include "run/ring.h"
+#include "run/threads.h"
+
+enum { DEPTH = 3, TICKETS = 5, BATCHES = 2000 };
+
+typedef struct stress {
+    mr_ring ring;
+    _Atomic int made[BATCHES];
+    int seen_whole[BATCHES];
+} stress;
+
+static void *work(void *context) {
+    stress *s = context;
+    mr_ticket ticket;
+    while (mr_ring_take_ticket(&s->ring, &ticket)) {
+        atomic_fetch_add(&s->made[ticket.batch], 1 << ticket.part);
+        if (mr_ring_finish_ticket(&s->ring, ticket)) {
+            mr_ring_publish(&s->ring, ticket.batch);
+        }
+    }
+    return NULL;
+}
+
+static int64_t consume(stress *s, int64_t stop_after) {
+    int64_t opened = 0, taken = 0;
+    while (taken < BATCHES && taken < stop_after) {
+        while (opened < BATCHES && opened < taken + DEPTH) {
+            mr_ring_open(&s->ring, opened++);
+        }
+        if (!mr_ring_wait(&s->ring, taken)) {
+            break;
+        }
+        s->seen_whole[taken] = atomic_load(&s->made[taken]);
+        taken++;
+    }
+    return taken;
+}
+
+static void run(uint32_t threads, int64_t stop_after) {
+    static stress s;
+    mr_threads group = {0};
+    memset(&s, 0, sizeof s);
+    CHECK(mr_ring_init(&s.ring, DEPTH, TICKETS, BATCHES));
+    CHECK_INT(mr_threads_start(&group, threads, "test", work, &s, 0, NULL), ==, MR_OK);
+    int64_t taken = consume(&s, stop_after);
+    mr_ring_stop(&s.ring);
+    mr_threads_join(&group);
+    CHECK_INT(taken, ==, stop_after < BATCHES ? stop_after : BATCHES);
+    int64_t broken = 0;
+    for (int64_t b = 0; b < taken; b++) {
+        broken += s.seen_whole[b] != (1 << TICKETS) - 1; /* each part once, all of them */
+    }
+    CHECK_INT(broken, ==, 0);
+    mr_ring_free(&s.ring);
+}
+
+TEST(every_ticket_once_and_in_order) {
+    run(1, BATCHES);
+    run(2, BATCHES);
+    run(7, BATCHES);
+}
+
+TEST(stopping_in_the_middle) {
+    for (int64_t at = 0; at < 40; at++) {
+        run(3, at);
+    }
+}
+
+TEST_MAIN()
