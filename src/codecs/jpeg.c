@@ -338,7 +338,7 @@ static void convert_row(const reader *r, uint8_t *out) {
         mr_cmyk_to_rgb(r->row, grey ? r->row : out, n);
     }
     if (grey) {
-        mr_rgb_to_grey(r->row, 3, out, n);
+        mr_rgb_to_grey(r->row, out, n);
     }
 }
 
@@ -377,12 +377,15 @@ static mr_status decode(const uint8_t *bytes, size_t size, const mr_decode_reque
 
 /* ---- A part of the image ---- */
 /* Cuts rows to the blocks that hold the columns. Smooth upsampling at the cut lacks the neighbour
- * beyond it, so a column more is asked for on both sides and thrown away. Returns the first column
- * that libjpeg will give. */
+ * beyond it, and is not done at all to less than three columns of chroma; so more columns are asked
+ * for and thrown away. Returns the first column that libjpeg will give. */
 static int64_t cut_columns(reader *r) {
+    enum { NARROWEST = 8 };
     int64_t from = r->part->x - 1, to = r->part->x + r->part->width + 1;
-    from = from < 0 ? 0 : from;
+    to = to < NARROWEST ? NARROWEST : to;
     to = to > r->request->width ? r->request->width : to;
+    from = from > to - NARROWEST ? to - NARROWEST : from;
+    from = from < 0 ? 0 : from;
     JDIMENSION start_column = (JDIMENSION)from, columns = (JDIMENSION)(to - from);
     if (columns == r->jpeg.output_width) {
         return 0;
@@ -403,6 +406,19 @@ static mr_status give_rows(reader *r, uint8_t *pixels, size_t skip) {
     return MR_OK;
 }
 
+/* libjpeg does not look at rows that are skipped up to the end, so the last one is read. */
+static void read_to_end(reader *r, uint8_t *pixels) {
+    JDIMENSION left = r->jpeg.output_height - r->jpeg.output_scanline;
+    JSAMPROW target = r->row ? r->row : pixels;
+    if (left > 1) {
+        jpeg_skip_scanlines(&r->jpeg, left - 1);
+    }
+    if (left > 0) {
+        jpeg_read_scanlines(&r->jpeg, &target, 1);
+    }
+    jpeg_finish_decompress(&r->jpeg);
+}
+
 static mr_status read_part(reader *r) {
     MR_TRY(start(r));
     size_t channels = (size_t)r->request->channels, bytes = r->jpeg.output_width * channels;
@@ -416,8 +432,7 @@ static mr_status read_part(reader *r) {
     }
     MR_TRY(give_rows(r, pixels, skip));
     if (r->request->verify) {
-        jpeg_skip_scanlines(&r->jpeg, r->jpeg.output_height - r->jpeg.output_scanline);
-        jpeg_finish_decompress(&r->jpeg);
+        read_to_end(r, pixels);
     }
     return MR_OK;
 }

@@ -2,23 +2,9 @@
 /* pixels.c - rows of pixels from one form to another: see pixels.h. */
 #include "codecs/pixels.h"
 
-void mr_rgb_to_grey(const uint8_t *in, size_t step, uint8_t *out, size_t n) {
-    for (size_t i = 0; i < n; i++, in += step) {
+void mr_rgb_to_grey(const uint8_t *in, uint8_t *out, size_t n) {
+    for (size_t i = 0; i < n; i++, in += 3) {
         out[i] = mr_luma(in[0], in[1], in[2]);
-    }
-}
-
-void mr_rgb_to_rgb(const uint8_t *in, size_t step, uint8_t *out, size_t n) {
-    for (size_t i = 0; i < n; i++, in += step, out += 3) {
-        out[0] = in[0];
-        out[1] = in[1];
-        out[2] = in[2];
-    }
-}
-
-void mr_grey_to_rgb(const uint8_t *in, uint8_t *out, size_t n) {
-    for (size_t i = 0; i < n; i++, out += 3) {
-        out[0] = out[1] = out[2] = in[i];
     }
 }
 

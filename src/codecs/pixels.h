@@ -11,12 +11,7 @@ static inline uint8_t mr_luma(uint8_t r, uint8_t g, uint8_t b) {
     return (uint8_t)((r * 19595u + g * 38470u + b * 7471u + 0x8000u) >> 16);
 }
 
-/* `in` has `step` bytes per pixel, of which the first three are R, G, B. */
-void mr_rgb_to_grey(const uint8_t *in, size_t step, uint8_t *out, size_t n);
-void mr_rgb_to_rgb(const uint8_t *in, size_t step, uint8_t *out, size_t n);
-
-/* One value per pixel. */
-void mr_grey_to_rgb(const uint8_t *in, uint8_t *out, size_t n);
+void mr_rgb_to_grey(const uint8_t *in, uint8_t *out, size_t n);
 
 /* CMYK as Adobe stores it in JPEG files, inverted: 255 is no ink. In place is allowed. */
 void mr_cmyk_to_rgb(const uint8_t *in, uint8_t *out, size_t n);

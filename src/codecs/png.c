@@ -194,7 +194,7 @@ static void look_up_row(reader *r, const uint8_t *in, uint8_t *out, size_t n, si
 static void convert_row(reader *r, const uint8_t *in, uint8_t *out) {
     size_t n = (size_t)r->request->width, channels = (size_t)r->request->channels;
     if (r->kind == COLOUR) {
-        mr_rgb_to_grey(in, 3, out, n);
+        mr_rgb_to_grey(in, out, n);
     } else if (r->kind == GREY_16) {
         clip_row(in, out, n, channels);
     } else {

@@ -232,9 +232,9 @@ static mr_status find_orientation(const survey *seen, int32_t *out, mr_error *er
         *out = mr_orientation(&seen->metadata);
         return MR_OK;
     }
-    uint8_t *texts = malloc(2 * TEXT_MAX);
+    uint8_t *texts = malloc((size_t)2 * TEXT_MAX);
     if (!texts) {
-        return mr_fail_memory(err, 2 * TEXT_MAX);
+        return mr_fail_memory(err, (size_t)2 * TEXT_MAX);
     }
     mr_status status = expand_orientation(seen, texts, out, err);
     free(texts);

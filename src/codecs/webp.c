@@ -109,53 +109,45 @@ static mr_status header(const uint8_t *bytes, size_t size, int64_t max_pixels, b
 
 /* ---- Pixels ---- */
 
-/* Decodes a frame into memory with `step` bytes per pixel, 3 or 4. */
-static mr_status decode_frame(const WebPIterator *frame, uint8_t *out, size_t step, size_t stride,
+/* Decodes a frame to RGB. libwebp decodes its alpha too although nobody asks for it, so that damage
+ * there is noticed. */
+static mr_status decode_frame(const WebPIterator *frame, uint8_t *out, size_t stride,
                               mr_error *err) {
     WebPDecoderConfig config;
     if (!WebPInitDecoderConfig(&config)) {
         return mr_fail(err, MR_E_INTERNAL, "libwebp has another version than its headers");
     }
-    config.output.colorspace = step == 4 ? MODE_RGBA : MODE_RGB;
+    config.output.colorspace = MODE_RGB;
     config.output.is_external_memory = 1;
     config.output.u.RGBA.rgba = out;
     config.output.u.RGBA.stride = (int)stride;
-    config.output.u.RGBA.size = stride * (size_t)(frame->height - 1) + (size_t)frame->width * step;
+    config.output.u.RGBA.size = stride * (size_t)(frame->height - 1) + (size_t)frame->width * 3;
     VP8StatusCode status = WebPDecode(frame->fragment.bytes, frame->fragment.size, &config);
     return status == VP8_STATUS_OK ? MR_OK : fail_status(status, err);
 }
 
-static void convert_frame(const WebPIterator *frame, const uint8_t *in, size_t step,
-                          const mr_decode_request *request, uint8_t *out, size_t out_stride) {
-    size_t width = (size_t)frame->width;
-    for (int y = 0; y < frame->height; y++, in += width * step, out += out_stride) {
-        if (request->channels == 1) {
-            mr_rgb_to_grey(in, step, out, width);
-        } else {
-            mr_rgb_to_rgb(in, step, out, width);
-        }
+static mr_status decode_grey_frame(const WebPIterator *frame, mr_call *call, uint8_t *out,
+                                   size_t stride, mr_error *err) {
+    size_t width = (size_t)frame->width, height = (size_t)frame->height;
+    uint8_t *pixels = mr_scratch(call, width * height * 3);
+    if (!pixels) {
+        return mr_fail_memory(err, width * height * 3);
     }
+    MR_TRY(decode_frame(frame, pixels, width * 3, err));
+    for (size_t y = 0; y < height; y++) {
+        mr_rgb_to_grey(pixels + y * width * 3, out + y * stride, width);
+    }
+    return MR_OK;
 }
 
-/* A frame with alpha is decoded with it although it is dropped: damage to it is damage. */
 static mr_status place_frame(const WebPIterator *frame, const mr_decode_request *request,
                              mr_error *err) {
     size_t channels = (size_t)request->channels;
     size_t stride = (size_t)request->width * channels;
-    size_t step = frame->has_alpha ? 4 : 3;
     uint8_t *out =
         request->out + (size_t)frame->y_offset * stride + (size_t)frame->x_offset * channels;
-    if (step == channels) {
-        return decode_frame(frame, out, step, stride, err);
-    }
-    size_t row = (size_t)frame->width * step, size = row * (size_t)frame->height;
-    uint8_t *pixels = mr_scratch(request->call, size);
-    if (!pixels) {
-        return mr_fail_memory(err, size);
-    }
-    MR_TRY(decode_frame(frame, pixels, step, row, err));
-    convert_frame(frame, pixels, step, request, out, stride);
-    return MR_OK;
+    return channels == 1 ? decode_grey_frame(frame, request->call, out, stride, err)
+                         : decode_frame(frame, out, stride, err);
 }
 
 static bool fits(const WebPIterator *frame, const mr_decode_request *request) {

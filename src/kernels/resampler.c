@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { GATHER = 4, SLACK = 64 }; /* rows at once; bytes behind them that a kernel may read */
+
 struct mr_resampler {
     const mr_kernels *kernels;
     int32_t channels;
@@ -18,7 +20,10 @@ struct mr_resampler {
     int64_t n_rows;       /* of the result, wanted */
     int64_t n_columns;    /* likewise */
     int64_t in_columns;   /* needed */
-    int64_t taken, given; /* rows so far, of input and result */
+    int64_t in_rows;      /* needed */
+    int64_t taken, given; /* rows so far, of input (past the first pass) and result */
+    int64_t gathered;     /* input rows before the first pass */
+    uint8_t *gather;
     uint8_t *ring;
     int64_t ring_rows;
     size_t ring_row;  /* bytes */
@@ -63,7 +68,7 @@ static int64_t most_rows(const mr_resampler_config *c) {
         mr_span reach = mr_taps_reach(c->in_height, c->out_height, c->filter, y);
         most = reach.to - reach.from > most ? reach.to - reach.from : most;
     }
-    return most;
+    return (most + GATHER - 1 + GATHER - 1) / GATHER * GATHER; /* a gathered lot never wraps */
 }
 
 static size_t axis_memory(int64_t n_in, int64_t n_out, mr_filter filter) {
@@ -94,7 +99,8 @@ size_t mr_resampler_memory(const mr_resampler_config *c) {
     layout l = lay_out(c);
     size_t between = (size_t)(l.columns.to - l.columns.from) * (size_t)c->channels;
     return aligned(sizeof(mr_resampler)) + aligned(l.taps_x) + aligned(l.taps_y) +
-           aligned(2 * (size_t)l.ring_rows * l.ring_row) + aligned(between) + aligned(l.out_row);
+           aligned(2 * (size_t)l.ring_rows * l.ring_row) + aligned(GATHER * between + SLACK) +
+           aligned(between + SLACK) + aligned(l.out_row);
 }
 
 /* ---- Starting ---- */
@@ -159,38 +165,58 @@ mr_resampler *mr_resampler_start(const mr_resampler_config *c, void *memory) {
         .n_rows = c->rows.to - c->rows.from,
         .n_columns = c->columns.to - c->columns.from,
         .in_columns = l.columns.to - l.columns.from,
+        .in_rows = l.rows.to - l.rows.from,
         .ring_rows = l.ring_rows,
         .ring_row = l.ring_row,
     };
     r->nearest = c->filter == MR_NEAREST && (r->across || r->down);
     start_axes(r, c, &l, &at);
     r->ring = take(&at, 2 * (size_t)l.ring_rows * l.ring_row);
-    r->between = take(&at, (size_t)r->in_columns * (size_t)c->channels);
+    size_t in_row = (size_t)r->in_columns * (size_t)c->channels;
+    r->gather = take(&at, GATHER * in_row + SLACK);
+    r->between = take(&at, in_row + SLACK);
     r->out = take(&at, l.out_row);
     return r;
 }
 
 /* ---- Rows in ---- */
-static void along_row(const mr_resampler *r, uint8_t *out, const uint8_t *in) {
+/* Rows of the needed columns, without gaps and with SLACK behind them, to rows of the wanted. */
+static void along_rows(const mr_resampler *r, uint8_t *out, const uint8_t *in, int64_t rows) {
     size_t bytes = (size_t)r->in_columns * (size_t)r->channels;
-    if (r->nearest) {
-        mr_nearest_row(out, in, r->pick_x, r->n_columns, r->channels);
-    } else if (r->across) {
-        r->kernels->resample_rows(out, in, bytes, in + bytes, 1, r->channels, &r->x);
-    } else {
-        memcpy(out, in, bytes);
+    if (r->across && !r->nearest) {
+        const uint8_t *end = in + (size_t)rows * bytes + SLACK;
+        r->kernels->resample_rows(out, in, bytes, end, (int32_t)rows, r->channels, &r->x);
+        return;
+    }
+    for (int64_t y = 0; y < rows; y++, in += bytes, out += r->ring_row) {
+        if (r->nearest) {
+            mr_nearest_row(out, in, r->pick_x, r->n_columns, r->channels);
+        } else {
+            memcpy(out, in, bytes);
+        }
     }
 }
 
-void mr_resampler_put(mr_resampler *r, const uint8_t *row) {
+static void enter_ring(mr_resampler *r) {
     uint8_t *at = r->ring + (size_t)(r->taken % r->ring_rows) * r->ring_row;
+    size_t bytes = (size_t)r->gathered * r->ring_row;
     if (r->columns_first) {
-        memcpy(at, row, r->ring_row);
+        memcpy(at, r->gather, bytes);
     } else {
-        along_row(r, at, row);
+        along_rows(r, at, r->gather, r->gathered);
     }
-    memcpy(at + (size_t)r->ring_rows * r->ring_row, at, r->ring_row);
-    r->taken++;
+    memcpy(at + (size_t)r->ring_rows * r->ring_row, at, bytes);
+    r->taken += r->gathered;
+    r->gathered = 0;
+}
+
+void mr_resampler_put(mr_resampler *r, const uint8_t *row) {
+    size_t bytes = (size_t)r->in_columns * (size_t)r->channels;
+    memcpy(r->gather + (size_t)r->gathered * bytes, row, bytes);
+    r->gathered++;
+    if (r->gathered == GATHER || r->taken + r->gathered == r->in_rows) {
+        enter_ring(r);
+    }
 }
 
 /* ---- Rows out ---- */
@@ -228,7 +254,7 @@ const uint8_t *mr_resampler_get(mr_resampler *r) {
         row = ring_at(r, last_row_needed(r));
     } else if (r->columns_first) {
         down_columns(r, r->between);
-        along_row(r, r->out, r->between);
+        along_rows(r, r->out, r->between, 1);
     } else {
         down_columns(r, r->out);
     }

@@ -193,6 +193,67 @@ TEST(cmyk_extremes) {
     CHECK(memcmp(rgb, expected, 9) == 0);
 }
 
+/* ---- Parts ---- */
+typedef struct expected_part {
+    const uint8_t *image;
+    int64_t width;
+    int32_t channels;
+    mr_region region;
+    int64_t rows;
+} expected_part;
+
+static mr_status check_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
+    (void)err;
+    expected_part *e = user;
+    size_t at = (size_t)((y * e->width + e->region.x) * e->channels);
+    bool equal = memcmp(pixels, e->image + at, (size_t)(e->region.width * e->channels)) == 0;
+    CHECK(equal);
+    CHECK_INT(y, ==, e->region.y + e->rows);
+    e->rows++;
+    return MR_OK;
+}
+
+static void check_part(const mr_codec *codec, bytes b, const result *whole, int32_t channels,
+                       mr_region region) {
+    mr_arena arena = {0};
+    mr_call call = {.arena = &arena};
+    mr_error err = MR_ERROR_INIT;
+    int64_t width = whole->header.width, height = whole->header.height;
+    expected_part expected = {whole->pixels, width, channels, region, 0};
+    const mr_rows to = {.row = check_row, .user = &expected};
+    mr_decode_request request = {
+        .width = width, .height = height, .channels = channels, .verify = true, .call = &call};
+    CHECK_INT(codec->part(b.data, b.size, &request, &region, &to, &err), ==, MR_OK);
+    CHECK_INT(expected.rows, ==, region.height);
+    mr_arena_free(&arena);
+}
+
+/* Every range of columns, with a few ranges of rows. */
+static void check_all_parts(const char *file, int32_t channels) {
+    bytes b = load(file);
+    result whole = decode(b, channels, false);
+    const mr_codec *codec = codec_for(b);
+    int64_t width = whole.header.width, height = whole.header.height;
+    for (int64_t x = 0; whole.pixels && codec->part && x < width; x++) {
+        for (int64_t w = 1; w <= width - x; w++) {
+            int64_t y = (x * 5 + w) % height, h = 1 + (x + w * 3) % (height - y);
+            check_part(codec, b, &whole, channels, (mr_region){x, y, w, h});
+        }
+    }
+    CHECK(whole.pixels != NULL);
+    free(whole.pixels);
+    free(b.data);
+}
+
+TEST(a_part_is_that_part_of_the_whole) {
+    for (int f = 0; f < N_FILES; f++) {
+        if (have(codec_of_file(files[f]))) {
+            check_all_parts(files[f], 3);
+            check_all_parts(files[f], 1);
+        }
+    }
+}
+
 /* ---- Damage ---- */
 TEST(every_truncation_is_an_error) {
     for (int f = 0; f < N_FILES; f++) {
