@@ -34,6 +34,7 @@ static int exit_code(const mr_error *err) {
     switch (err->code) {
     case MR_OK:
     case MR_END:
+    case MR_LATER:
         return MR_EXIT_OK;
     case MR_E_PARAM:
     case MR_E_TYPE:
@@ -41,6 +42,7 @@ static int exit_code(const mr_error *err) {
     case MR_E_UNSUPPORTED:
         return data ? MR_EXIT_DATA : MR_EXIT_USAGE;
     case MR_E_CORRUPT:
+    case MR_E_HOST:
         return MR_EXIT_DATA;
     case MR_E_STATE:
         return MR_EXIT_STATE;

@@ -219,6 +219,7 @@ typedef struct mr_options {
     const mr_allocator *allocator; /* (optional) for batch memory, pinned memory for instance;
                                       its memory must stay valid until the last batch is gone */
     mr_log log;                    /* (optional) warnings: skipped entries, bad samples */
+    int64_t first_epoch;           /* where a run without a saved state starts */
 } mr_options;
 
 #define MR_OPTIONS_INIT                                                                            \
@@ -231,6 +232,11 @@ MR_API mr_status mr_loader_open(mr_loader **out, const mr_pipeline *pipeline,
 /* MR_OK: *out is the next batch, to be given back with mr_batch_unref. MR_END: all epochs are
  * over. Blocks meanwhile. A failure is final: later calls return the same error. */
 MR_API mr_status mr_loader_next(mr_loader *loader, mr_batch **out, mr_error *err);
+
+/* The same, but returns MR_LATER if there is no batch within this time; then ask again. For callers
+ * that must look after other things meanwhile, signals for instance. */
+MR_API mr_status mr_loader_next_within(mr_loader *loader, int64_t nanoseconds, mr_batch **out,
+                                       mr_error *err);
 
 /* Makes a blocked and every later mr_loader_next return MR_E_CANCELLED. Any thread. */
 MR_API void mr_loader_cancel(mr_loader *loader);

@@ -27,6 +27,7 @@ extern "C" {
 #define MR_STATUS_MAP(X)                                                                           \
     X(MR_OK, 0, "ok")                                                                              \
     X(MR_END, 1, "end of the stream")                                                              \
+    X(MR_LATER, 2, "not yet")                                                                      \
     X(MR_E_PARAM, -1, "invalid parameter")                                                         \
     X(MR_E_MEMORY, -2, "out of memory")                                                            \
     X(MR_E_IO, -3, "input/output error")                                                           \
@@ -38,7 +39,8 @@ extern "C" {
     X(MR_E_STATE, -9, "saved state does not fit")                                                  \
     X(MR_E_CANCELLED, -10, "cancelled")                                                            \
     X(MR_E_FORKED, -11, "used in a forked child")                                                  \
-    X(MR_E_INTERNAL, -12, "internal error")
+    X(MR_E_INTERNAL, -12, "internal error")                                                        \
+    X(MR_E_HOST, -13, "failure in a function of the caller's")
 
 typedef enum mr_status {
 #define MR_STATUS_ENUM(name, number, text) name = number,

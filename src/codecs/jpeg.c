@@ -288,7 +288,7 @@ static bool is_complete(const reader *r) {
     for (int i = 0; r->jpeg.coef_bits && i < r->jpeg.num_components; i++) {
         const int *missing_bits = r->jpeg.coef_bits[i]; /* -1: never told */
         for (int k = 0; k < DCTSIZE2; k++) {
-            if (missing_bits[k] > 0 || (missing_bits[k] < 0 && k < SMOOTHED)) {
+            if (missing_bits[k] > 0 || (k < SMOOTHED && missing_bits[k] < 0)) {
                 return false;
             }
         }

@@ -65,7 +65,7 @@ static mr_status expand(const chunk *text, size_t limit, uint8_t *out, size_t ro
         z.avail_out = sizeof window;
         status = inflate(&z, Z_NO_FLUSH);
         got = sizeof window - z.avail_out;
-        if (total < room) {
+        if (out && total < room) {
             memcpy(out + total, window, got < room - total ? got : room - total);
         }
         total += got;
@@ -245,8 +245,9 @@ static mr_status find_orientation(const survey *seen, int32_t *out, mr_error *er
 static mr_status find_ihdr(const uint8_t *bytes, size_t size, chunk *out, mr_error *err) {
     if (!next_chunk(bytes, size, MR_PNG_SIGNATURE_SIZE, out) || !is_type(out, "IHDR") ||
         out->size != IHDR_SIZE) {
-        mr_status status = mr_fail(err, MR_E_CORRUPT, "cannot decode PNG: no whole IHDR chunk");
-        return mr_codec_at_byte(err, status, MR_PNG_SIGNATURE_SIZE);
+        mr_fail(err, MR_E_CORRUPT, "cannot decode PNG: no whole IHDR chunk");
+        mr_codec_at_byte(err, MR_E_CORRUPT, MR_PNG_SIGNATURE_SIZE);
+        return MR_E_CORRUPT;
     }
     return MR_OK;
 }

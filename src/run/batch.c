@@ -27,7 +27,9 @@ struct mr_pool {
 
     int32_t n_fields;
     mr_field fields[MR_MAX_FIELDS];
-    size_t sample_bytes[MR_MAX_FIELDS]; /* 0: ragged */
+    bool ragged[MR_MAX_FIELDS];
+    bool any_ragged;
+    size_t sample_bytes[MR_MAX_FIELDS]; /* of a dense field */
     size_t offset[MR_MAX_FIELDS];       /* of a dense field in the block */
     size_t block_bytes;
     char *names; /* own copies: batches may outlive the pipeline */
@@ -55,7 +57,7 @@ struct mr_batch {
 };
 
 static bool is_ragged(const mr_pool *pool, int32_t field) {
-    return mr_type_bytes(&pool->fields[field].type) < 0;
+    return pool->ragged[field];
 }
 
 /* ---- Pool ---- */
@@ -68,6 +70,8 @@ static mr_status lay_out(mr_pool *pool, mr_error *err) {
                            pool->fields[i].name);
         }
         pool->offset[i] = total;
+        pool->ragged[i] = bytes < 0;
+        pool->any_ragged = pool->any_ragged || bytes < 0;
         pool->sample_bytes[i] = bytes >= 0 ? (size_t)bytes : 0;
         size_t field_bytes = pool->sample_bytes[i] * (size_t)pool->capacity;
         if (field_bytes > (size_t)1 << 46) {
@@ -433,7 +437,7 @@ void mr_batch_unref(mr_batch *batch) {
     if (!batch || atomic_fetch_sub(&batch->references, 1) != 1) {
         return;
     }
-    for (int64_t i = 0; i < batch->count; i++) {
+    for (int64_t i = 0; batch->pool->any_ragged && i < batch->count; i++) {
         mr_batch_clear_sample(batch, i); /* a batch given up before it was sealed */
     }
     give_back(batch);

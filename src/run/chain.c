@@ -17,6 +17,8 @@ static void map_fields(mr_chain *chain) {
     for (int32_t f = 0; f < MR_MAX_FIELDS; f++) {
         chain->delivered_as[f] = -1;
         chain->last_op[f] = -1;
+        chain->fixed_bytes[f] =
+            f < p->n_source_fields ? mr_type_bytes(&p->source_fields[f].type) : -1;
     }
     for (int32_t d = 0; d < p->n_fields; d++) {
         chain->delivered_as[p->field_source[d]] = d;
@@ -93,13 +95,26 @@ static mr_status destination(mr_chain *chain, const mr_chain_job *job, int32_t f
 }
 
 /* ---- Source ---- */
+/* The short way for what every sample has: a field of fixed size that no op touches. */
+static mr_status place_fixed(mr_chain *chain, const mr_chain_job *job, int32_t field, mr_view *out,
+                             mr_error *err) {
+    int32_t delivered = chain->delivered_as[field];
+    out->size = (size_t)chain->fixed_bytes[field];
+    out->data = delivered >= 0 && chain->last_op[field] < 0
+                    ? mr_batch_slot(job->batch, delivered, job->slot)
+                    : mr_arena_take(&chain->data, out->size);
+    return out->data ? MR_OK : mr_fail_memory(err, out->size);
+}
+
 static mr_status offer_memory(mr_chain *chain, const mr_chain_job *job, mr_view *fields,
                               mr_error *err) {
     const mr_pipeline *p = chain->pipeline;
     for (int32_t f = 0; f < p->n_source_fields; f++) {
-        fields[f] = (mr_view){.type = p->source_fields[f].type};
-        if (mr_type_bytes(&fields[f].type) >= 0) {
-            MR_TRY(destination(chain, job, f, chain->last_op[f] < 0, &fields[f], err));
+        fields[f].type = p->source_fields[f].type;
+        fields[f].data = NULL;
+        fields[f].size = 0;
+        if (chain->fixed_bytes[f] >= 0) {
+            MR_TRY(place_fixed(chain, job, f, &fields[f], err));
         }
     }
     return MR_OK;

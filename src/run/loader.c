@@ -71,6 +71,7 @@ static mr_state current_state(const mr_loader *loader) {
 static mr_status restore(mr_loader *loader, const mr_options *options, mr_error *err) {
     mr_state saved, current = current_state(loader);
     if (!options->state) {
+        loader->epoch = options->first_epoch > 0 ? options->first_epoch : 0;
         return MR_OK;
     }
     MR_TRY(mr_state_read(&saved, options->state, options->state_size, err));
@@ -311,16 +312,19 @@ static mr_status end_with(mr_loader *loader, const mr_error *failure) {
     return failure->code;
 }
 
-static mr_status wait_for_batch(mr_loader *loader) {
-    int64_t start = now_ns();
-    bool whole = mr_ring_wait(&loader->ring, loader->n_taken);
+/* within: nanoseconds, or -1 for ever. */
+static mr_status wait_for_batch(mr_loader *loader, int64_t within) {
+    int64_t start = now_ns(), end = start + (within < 0 ? 0 : within);
+    const struct timespec moment = {(time_t)(end / 1000000000), (long)(end % 1000000000)};
+    mr_status status =
+        mr_ring_wait_until(&loader->ring, loader->n_taken, within < 0 ? NULL : &moment);
     atomic_fetch_add(&loader->wait_ns, now_ns() - start);
-    if (!whole) {
+    if (status < 0) {
         mr_error failure = MR_ERROR_INIT;
         mr_fail(&failure, MR_E_CANCELLED, "the loader was cancelled");
         return end_with(loader, &failure);
     }
-    return MR_OK;
+    return status;
 }
 
 /* Keeps a batch's notes in the order of its slots; they were made in any order. */
@@ -380,13 +384,16 @@ static mr_status check_usable(const mr_loader *loader, mr_error *err) {
     return loader->final;
 }
 
-static mr_status deliver(mr_loader *loader, mr_batch **out) {
+static mr_status deliver(mr_loader *loader, int64_t within, mr_batch **out) {
     mr_error failure = MR_ERROR_INIT;
     mr_making *making = &loader->making[loader->n_taken % loader->ring.depth];
     if (open_batches(loader, &failure) < 0) {
         return end_with(loader, &failure);
     }
-    MR_TRY(wait_for_batch(loader));
+    mr_status status = wait_for_batch(loader, within);
+    if (status != MR_OK) {
+        return status;
+    }
     if (making->failed_slot >= 0) {
         return end_with(loader, &making->failure);
     }
@@ -395,7 +402,7 @@ static mr_status deliver(mr_loader *loader, mr_batch **out) {
     return MR_OK;
 }
 
-mr_status mr_loader_next(mr_loader *loader, mr_batch **out, mr_error *err) {
+static mr_status next(mr_loader *loader, int64_t within, mr_batch **out, mr_error *err) {
     MR_TRY(check_usable(loader, err));
     if (atomic_load(&loader->cancelled)) {
         mr_error failure = MR_ERROR_INIT;
@@ -403,13 +410,25 @@ mr_status mr_loader_next(mr_loader *loader, mr_batch **out, mr_error *err) {
         end_with(loader, &failure);
     } else if (loader->n_taken == loader->n_steps) {
         return MR_END;
-    } else if (deliver(loader, out) == MR_OK) {
-        return MR_OK;
+    } else {
+        mr_status status = deliver(loader, within, out);
+        if (status >= 0) {
+            return status;
+        }
     }
     if (err) {
         *err = loader->final_error;
     }
     return loader->final;
+}
+
+mr_status mr_loader_next(mr_loader *loader, mr_batch **out, mr_error *err) {
+    return next(loader, -1, out, err);
+}
+
+mr_status mr_loader_next_within(mr_loader *loader, int64_t nanoseconds, mr_batch **out,
+                                mr_error *err) {
+    return next(loader, nanoseconds < 0 ? 0 : nanoseconds, out, err);
 }
 
 /* ---- Public: end ---- */

@@ -92,17 +92,32 @@ static bool is_whole(const mr_ring *ring, int64_t batch) {
     return atomic_load(&slot_of(ring, batch)->published) == batch;
 }
 
-bool mr_ring_wait(mr_ring *ring, int64_t batch) {
+static bool sleep_until(mr_ring *ring, const struct timespec *moment) {
+    if (!moment) {
+        return pthread_cond_wait(&ring->whole, &ring->lock) == 0;
+    }
+    return pthread_cond_clockwait(&ring->whole, &ring->lock, CLOCK_MONOTONIC, moment) == 0;
+}
+
+mr_status mr_ring_wait_until(mr_ring *ring, int64_t batch, const struct timespec *moment) {
+    bool in_time = true;
     if (!is_whole(ring, batch)) {
         pthread_mutex_lock(&ring->lock);
         atomic_store(&ring->sleeping_consumer, true);
-        while (!is_whole(ring, batch) && !mr_ring_is_stopped(ring)) {
-            pthread_cond_wait(&ring->whole, &ring->lock);
+        while (in_time && !is_whole(ring, batch) && !mr_ring_is_stopped(ring)) {
+            in_time = sleep_until(ring, moment);
         }
         atomic_store(&ring->sleeping_consumer, false);
         pthread_mutex_unlock(&ring->lock);
     }
-    return !mr_ring_is_stopped(ring);
+    if (mr_ring_is_stopped(ring)) {
+        return MR_E_CANCELLED;
+    }
+    return is_whole(ring, batch) ? MR_OK : MR_LATER;
+}
+
+bool mr_ring_wait(mr_ring *ring, int64_t batch) {
+    return mr_ring_wait_until(ring, batch, NULL) == MR_OK;
 }
 
 void mr_ring_stop(mr_ring *ring) {

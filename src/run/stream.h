@@ -8,8 +8,8 @@
 
 typedef struct mr_stream mr_stream;
 
-/* Ops first .. last of a pipeline, on one sample. Opening finds every size and region: the type that
- * comes out is then known, and memory for it is the caller's. The stream lives in `arena`. */
+/* Ops first .. last of a pipeline, on one sample. Opening finds every size and region: the type
+ * that comes out is then known, and memory for it is the caller's. The stream lives in `arena`. */
 mr_status mr_stream_open(mr_stream **out, const mr_op_node *ops, int32_t n_ops, mr_call *calls,
                          const mr_view *in, mr_arena *arena, mr_error *err);
 const mr_type *mr_stream_type(const mr_stream *stream);

@@ -126,8 +126,8 @@ static const char *const files[] = {
 enum { N_FILES = sizeof files / sizeof *files };
 
 /* ---- Pixels ---- */
-static int pattern(int64_t y, int64_t x, int c) {
-    return (int)(x * 7 + y * 13 + c * 29) % 256;
+static int pattern(int64_t y, int64_t x, int64_t c) {
+    return (int)((x * 7 + y * 13 + c * 29) % 256);
 }
 
 static void check_pattern(const char *file) {
@@ -372,7 +372,7 @@ static bytes scan_bomb(size_t count) {
         last--;
     }
     size_t scan = b.size - 2 - last;
-    uint8_t *scans = malloc(count * scan);
+    uint8_t *scans = malloc(count * scan + 1);
     for (size_t i = 0; i < count; i++) {
         memcpy(scans + i * scan, b.data + last, scan);
     }
