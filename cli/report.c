@@ -56,8 +56,10 @@ void mr_report_text(const mr_report *report) {
         printf("  skipped      %lld bad %s\n", (long long)stats.skipped,
                mr_text_plural(stats.skipped, "sample", "samples"));
     }
-    mr_loader_digest(report->loader, digest);
-    printf("  digest       %s\n", digest);
+    if (!report->no_digest) {
+        mr_loader_digest(report->loader, digest);
+        printf("  digest       %s\n", digest);
+    }
     if (report->state) {
         char path[1024];
         printf("  state        %s\n", mr_text_safe(path, sizeof path, report->state));
@@ -66,8 +68,10 @@ void mr_report_text(const mr_report *report) {
 
 void mr_report_digest(const mr_report *report) {
     char digest[33];
-    mr_loader_digest(report->loader, digest);
-    printf("%s\n", digest);
+    if (!report->no_digest) {
+        mr_loader_digest(report->loader, digest);
+        printf("%s\n", digest);
+    }
 }
 
 static json_t *skip_json(const mr_skip *skip) {
@@ -133,7 +137,8 @@ void mr_report_json(const mr_report *report) {
         char digest[33];
         mr_stats stats = stats_of(report->loader);
         mr_loader_digest(report->loader, digest);
-        json_object_set_new(object, "digest", json_string(digest));
+        json_object_set_new(object, "digest",
+                            report->no_digest ? json_null() : json_string(digest));
         add_figures(object, report, &stats);
         add_setup(object, report, &stats);
     }

@@ -15,6 +15,7 @@ typedef struct mr_report {
     const mr_error *error;           /* what ended the run, or NULL */
     int signal;                      /* likewise, or 0 */
     const char *state;               /* file that the state was saved to, or NULL */
+    bool no_digest;                  /* none was made */
 } mr_report;
 
 void mr_report_text(const mr_report *report);   /* on stdout, for people */

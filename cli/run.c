@@ -22,7 +22,7 @@ typedef struct run_values {
     const char *state_in, *state_out, *digests, *disable_cpu;
     mr_files plugins;
     int32_t io;
-    bool json, quiet, poison;
+    bool json, quiet, poison, no_digest;
 } run_values;
 
 typedef struct run {
@@ -57,6 +57,15 @@ static mr_status check_ranks(const run_values *v, mr_error *err) {
         mr_fail(err, MR_E_PARAM, "--rank %lld is too large for --world %lld", (long long)v->rank,
                 (long long)v->world);
         mr_hint(err, "ranks count from 0");
+        return err->code;
+    }
+    return MR_OK;
+}
+
+static mr_status check_digests(const run_values *v, mr_error *err) {
+    if (v->no_digest && v->digests) {
+        mr_fail(err, MR_E_PARAM, "--digests and --no-digest exclude each other");
+        mr_hint(err, "leave one of them out");
         return err->code;
     }
     return MR_OK;
@@ -126,7 +135,7 @@ static mr_options options_of(run *r) {
     chosen.seed = v->seed;
     chosen.batch = v->batch;
     chosen.epochs = v->epochs;
-    chosen.digest = true;
+    chosen.digest = !v->no_digest;
     chosen.poison = v->poison;
     chosen.batches_ahead = (uint32_t)v->ahead;
     chosen.reads_in_flight = (uint32_t)v->reads;
@@ -150,6 +159,9 @@ static mr_status open_loader(run *r) {
 static mr_status open_all(run *r) {
     const run_values *v = r->values;
     mr_status status = check_ranks(v, &r->err);
+    if (status == MR_OK) {
+        status = check_digests(v, &r->err);
+    }
     if (status == MR_OK) {
         status = check_state_out(v->state_out, &r->err);
     }
@@ -318,6 +330,7 @@ static int run_run(const void *values) {
     r->start = mr_clock();
     mr_status status = open_all(r);
     r->report.path = r->values->path;
+    r->report.no_digest = r->values->no_digest;
     r->report.pipeline = r->pipeline;
     r->report.loader = r->loader;
     if (status == MR_OK) {
@@ -410,6 +423,10 @@ static const mr_option_row options[] = {
      .offset = offsetof(run_values, digests),
      .doc = "Write a line for each batch: epoch, step, samples, digest. Two such files are "
             "compared by millrace digest."},
+    {.name = "no-digest",
+     .kind = MR_OPTION_FLAG,
+     .offset = offsetof(run_values, no_digest),
+     .doc = "Compute no digest: for measuring speed alone."},
     {.name = "json",
      .kind = MR_OPTION_FLAG,
      .offset = offsetof(run_values, json),

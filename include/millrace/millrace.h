@@ -97,6 +97,15 @@ typedef struct mr_pipeline mr_pipeline;
 
 MR_API mr_status mr_pipeline_parse(mr_pipeline **out, const char *json, size_t size,
                                    const mr_op_class *const *extra_ops, mr_error *err);
+/* The same with more tables beside the built-in ones: a binding's own. Both lists are ended by NULL
+ * and may be NULL; the tables must outlive the pipeline. */
+typedef struct mr_tables {
+    const mr_op_class *const *ops;
+    const mr_source_class *const *sources;
+} mr_tables;
+
+MR_API mr_status mr_pipeline_parse_with(mr_pipeline **out, const char *json, size_t size,
+                                        const mr_tables *tables, mr_error *err);
 MR_API mr_status mr_pipeline_load(mr_pipeline **out, const char *path,
                                   const mr_op_class *const *extra_ops, mr_error *err);
 MR_API void mr_pipeline_free(mr_pipeline *pipeline);

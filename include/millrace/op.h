@@ -142,6 +142,22 @@ typedef struct mr_op_class {
      * mr_scratch stays until the stream ends. */
     mr_status (*finish)(const void *params, mr_call *call, const mr_flow *flow, mr_view *out,
                         mr_rows *own, mr_error *err);
+
+    /* ---- Whole samples: all optional ----
+     * An op with run_sample has neither plan nor run. It takes every field of a sample, or the one
+     * that its "field" names, and gives others in their place; names must live as long as the
+     * pipeline. Made for functions of a host language. */
+    mr_status (*plan_sample)(const void *params, const mr_field *in, int32_t n_in, mr_field *out,
+                             int32_t *n_out, mr_error *err);
+    /* Where an output's type is fixed, out[i] arrives with memory to write to. Where it varies,
+     * data is NULL: point it at memory that lives until this worker's next sample, and set
+     * type.dims and size. */
+    mr_status (*run_sample)(const void *params, mr_call *call, const mr_view *in, int32_t n_in,
+                            mr_view *out, int32_t n_out, mr_error *err);
+
+    /* (optional) Copied into the first bytes of the parameter struct, which then is at least a
+     * pointer long, before the rows fill it: how a table made at run time knows itself. */
+    const void *user;
 } mr_op_class;
 
 #define MR_OP_HEADER .abi = MR_OP_ABI, .size = (uint32_t)sizeof(mr_op_class)

@@ -15,14 +15,6 @@ extern "C" {
 #endif
 
 #define MR_SOURCE_ABI 1u
-#define MR_MAX_FIELDS 8
-
-typedef struct mr_field {
-    const char *name;
-    mr_type type;
-    bool optional; /* delivered only where the pipeline's "fields" asks for it */
-} mr_field;
-
 /* Where one sample's bytes are. */
 typedef struct mr_extent {
     const char *path; /* borrowed until the source closes */
@@ -76,6 +68,8 @@ typedef struct mr_source_class {
      * fixed fields too; the engine then copies.) Must be pure and thread-safe. */
     mr_status (*fill)(const void *state, int64_t sample, const void *bytes, size_t n_bytes,
                       mr_view *fields, mr_error *err);
+
+    const void *user; /* (optional) as for an op */
 } mr_source_class;
 
 #define MR_SOURCE_HEADER .abi = MR_SOURCE_ABI, .size = (uint32_t)sizeof(mr_source_class)

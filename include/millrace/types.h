@@ -74,7 +74,14 @@ typedef struct mr_error {
     X(MR_I64, "int64", 8)                                                                          \
     X(MR_F16, "float16", 2)                                                                        \
     X(MR_BF16, "bfloat16", 2)                                                                      \
-    X(MR_F32, "float32", 4)
+    X(MR_F32, "float32", 4)                                                                        \
+    X(MR_F64, "float64", 8)                                                                        \
+    X(MR_I8, "int8", 1)                                                                            \
+    X(MR_I16, "int16", 2)                                                                          \
+    X(MR_U16, "uint16", 2)                                                                         \
+    X(MR_U32, "uint32", 4)                                                                         \
+    X(MR_U64, "uint64", 8)                                                                         \
+    X(MR_BOOL, "bool", 1)
 
 typedef enum mr_dtype {
 #define MR_DTYPE_ENUM(name, text, size) name,
@@ -99,6 +106,15 @@ typedef struct mr_type {
     int32_t n_dims;
     int64_t dims[MR_MAX_DIMS];
 } mr_type;
+
+/* A named part of a sample. */
+#define MR_MAX_FIELDS 8
+
+typedef struct mr_field {
+    const char *name;
+    mr_type type;
+    bool optional; /* delivered only where the pipeline's "fields" asks for it */
+} mr_field;
 
 /* Memory with a type; never owns. All dimensions are known, elements are contiguous. */
 typedef struct mr_view {

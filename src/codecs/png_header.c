@@ -56,7 +56,7 @@ static bool next_chunk(const uint8_t *bytes, size_t size, size_t at, chunk *out)
  * *produced is how many bytes came out; damage ends it early, and is ignored as Pillow does. */
 static mr_status expand(const chunk *text, size_t limit, uint8_t *out, size_t room,
                         size_t *produced, mr_error *err) {
-    uint8_t window[4096];
+    uint8_t window[4096] = {0};
     z_stream z = {.next_in = (z_const Bytef *)text->data, .avail_in = (uInt)text->size};
     size_t total = 0, got = 1;
     int status = inflateInit(&z);

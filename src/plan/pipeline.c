@@ -86,8 +86,9 @@ const mr_param *mr_settings_params(void) {
 /* ---- What compiling carries around ---- */
 typedef struct compiler {
     mr_pipeline *pipeline;
-    const mr_op_class *const *extra_ops;
-    mr_type types[MR_MAX_FIELDS]; /* of each source field after the ops so far */
+    mr_tables tables;
+    mr_type types[MR_MAX_SLOTS]; /* of each slot after the ops so far */
+    bool live[MR_MAX_SLOTS];     /* part of the sample after the ops so far */
     mr_error *err;
 } compiler;
 
@@ -112,7 +113,7 @@ static mr_status split_call(json_t *item, const char *kind, const char *where, c
 }
 
 typedef struct name_cursor {
-    const mr_op_class *const *extra;
+    mr_tables extra;
     int32_t i;
     bool sources;
 } name_cursor;
@@ -127,7 +128,7 @@ static const char *next_name(void *user) {
     if (op) {
         return op->name;
     }
-    return cursor->extra && *cursor->extra ? (*cursor->extra++)->name : NULL;
+    return cursor->extra.ops && *cursor->extra.ops ? (*cursor->extra.ops++)->name : NULL;
 }
 
 static const char *missing_library(const char *kind, const char *name) {
@@ -144,7 +145,7 @@ static mr_status unknown_name(const compiler *c, bool source, const char *name, 
     char shown[64];
     const char *kind = source ? "source" : "op";
     const char *library = missing_library(kind, name);
-    name_cursor cursor = {c->extra_ops, 0, source};
+    name_cursor cursor = {c->tables, 0, source};
     const char *nearest = mr_nearest_name(name, next_name, &cursor);
     mr_text_escape(shown, sizeof shown, name);
     mr_error_at_json(c->err, where);
@@ -161,10 +162,28 @@ static mr_status unknown_name(const compiler *c, bool source, const char *name, 
 
 static const mr_op_class *find_op(const compiler *c, const char *name) {
     const mr_op_class *op = mr_op_find(name);
-    for (const mr_op_class *const *extra = c->extra_ops; !op && extra && *extra; extra++) {
+    for (const mr_op_class *const *extra = c->tables.ops; !op && extra && *extra; extra++) {
         op = strcmp((*extra)->name, name) == 0 ? *extra : NULL;
     }
     return op;
+}
+
+static const mr_source_class *find_source(const compiler *c, const char *name) {
+    const mr_source_class *source = mr_source_find(name);
+    for (const mr_source_class *const *extra = c->tables.sources; !source && extra && *extra;
+         extra++) {
+        source = strcmp((*extra)->name, name) == 0 ? *extra : NULL;
+    }
+    return source;
+}
+
+/* A parameter struct, with what the table wants to find in it. */
+static void *new_params(size_t size, const void *user) {
+    void *params = mr_zalloc(1, size);
+    if (params && user && size >= sizeof user) {
+        memcpy(params, &user, sizeof user);
+    }
+    return params;
 }
 
 /* ---- Source ---- */
@@ -180,11 +199,11 @@ static mr_status compile_source(compiler *c, json_t *document) {
         return MR_E_PARAM;
     }
     MR_TRY(split_call(item, "source", "$.source", &name, &params, c->err));
-    p->source = mr_source_find(name);
+    p->source = find_source(c, name);
     if (!p->source) {
         return unknown_name(c, true, name, "$.source");
     }
-    p->source_params = mr_zalloc(1, p->source->param_size);
+    p->source_params = new_params(p->source->param_size, p->source->user);
     if (!p->source_params) {
         return mr_fail_memory(c->err, p->source->param_size);
     }
@@ -195,39 +214,57 @@ static mr_status compile_source(compiler *c, json_t *document) {
     if (p->source->check) {
         MR_TRY(p->source->check(p->source_params, c->err));
     }
-    return p->source->describe(p->source_params, p->source_fields, &p->n_source_fields, c->err);
+    return p->source->describe(p->source_params, p->slots, &p->n_source_fields, c->err);
 }
 
 /* ---- Ops ---- */
 static const char *const common_op_keys[] = {"field", NULL};
 
-static int32_t find_field(const mr_field *fields, int32_t n, const char *name) {
-    for (int32_t i = 0; i < n; i++) {
-        if (strcmp(fields[i].name, name) == 0) {
+/* The slot of a field of the sample as it is now, or -1. */
+static int32_t find_field(const compiler *c, const char *name) {
+    for (int32_t i = 0; i < c->pipeline->n_slots; i++) {
+        if (c->live[i] && strcmp(c->pipeline->slots[i].name, name) == 0) {
             return i;
         }
     }
     return -1;
 }
 
+static int32_t first_field(const compiler *c) {
+    int32_t slot = 0;
+    while (slot < c->pipeline->n_slots && !c->live[slot]) {
+        slot++;
+    }
+    return slot;
+}
+
+static const char *source_words(const mr_pipeline *p, char *buffer, size_t size) {
+    snprintf(buffer, size, "source %s", p->source->name);
+    return buffer;
+}
+
 static mr_status unknown_field(const compiler *c, const char *name, const char *where) {
     const mr_pipeline *p = c->pipeline;
-    char list[160] = "", shown[64];
-    for (int32_t i = 0; i < p->n_source_fields; i++) {
+    char list[160] = "", shown[64], words[64];
+    for (int32_t i = 0; i < p->n_slots; i++) {
         size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", p->source_fields[i].name);
+        if (c->live[i]) {
+            snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", p->slots[i].name);
+        }
     }
     mr_text_escape(shown, sizeof shown, name);
     mr_error_at_json(c->err, where);
     mr_fail(c->err, MR_E_PARAM, "there is no field \"%s\"", shown);
-    mr_hint(c->err, "source %s has: %s", p->source->name, list);
+    mr_hint(c->err, "%s has: %s",
+            p->n_slots > p->n_source_fields ? "the sample" : source_words(p, words, sizeof words),
+            list);
     return MR_E_PARAM;
 }
 
 static mr_status choose_field(const compiler *c, json_t *params, const char *where, int32_t *out) {
     json_t *name = params ? json_object_get(params, "field") : NULL;
     char path[160];
-    *out = 0;
+    *out = first_field(c);
     if (!name) {
         return MR_OK;
     }
@@ -236,8 +273,7 @@ static mr_status choose_field(const compiler *c, json_t *params, const char *whe
         mr_error_at_json(c->err, path);
         return mr_fail(c->err, MR_E_PARAM, "field must be a string");
     }
-    *out = find_field(c->pipeline->source_fields, c->pipeline->n_source_fields,
-                      json_string_value(name));
+    *out = find_field(c, json_string_value(name));
     return *out >= 0 ? MR_OK : unknown_field(c, json_string_value(name), path);
 }
 
@@ -252,7 +288,7 @@ static uint32_t count_earlier(const mr_pipeline *p, const mr_op_class *op) {
 static mr_status fill_op(compiler *c, mr_op_node *node, json_t *params, const char *where) {
     char what[64];
     snprintf(what, sizeof what, "op %s", node->class->name);
-    node->params = mr_zalloc(1, node->class->param_size);
+    node->params = new_params(node->class->param_size, node->class->user);
     if (!node->params) {
         return mr_fail_memory(c->err, node->class->param_size);
     }
@@ -260,6 +296,69 @@ static mr_status fill_op(compiler *c, mr_op_node *node, json_t *params, const ch
                           c->err));
     mr_error_at_json(c->err, where);
     return node->class->check ? node->class->check(node->params, c->err) : MR_OK;
+}
+
+/* ---- Ops on whole samples ---- */
+static int32_t take_inputs(compiler *c, mr_op_node *node, mr_field *in) {
+    const mr_pipeline *p = c->pipeline;
+    for (int32_t i = 0; i < p->n_slots; i++) {
+        if (c->live[i] && (!node->named || i == node->field)) {
+            in[node->n_inputs] = p->slots[i];
+            in[node->n_inputs].type = c->types[i];
+            node->inputs[node->n_inputs++] = i;
+            c->live[i] = false;
+        }
+    }
+    return node->n_inputs;
+}
+
+static mr_status add_output(compiler *c, mr_op_node *node, const mr_field *field) {
+    mr_pipeline *p = c->pipeline;
+    if (p->n_slots == MR_MAX_SLOTS) {
+        return mr_fail(c->err, MR_E_LIMIT, "the pipeline makes more than %d fields", MR_MAX_SLOTS);
+    }
+    if (find_field(c, field->name) >= 0) {
+        return mr_fail(c->err, MR_E_PARAM, "there would be two fields \"%s\"", field->name);
+    }
+    p->slots[p->n_slots] = *field;
+    c->types[p->n_slots] = field->type;
+    c->live[p->n_slots++] = true;
+    node->n_outputs++;
+    return MR_OK;
+}
+
+static int32_t count_live(const compiler *c) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->pipeline->n_slots; i++) {
+        n += c->live[i];
+    }
+    return n;
+}
+
+static mr_status plan_sample(compiler *c, mr_op_node *node) {
+    mr_field in[MR_MAX_FIELDS], out[MR_MAX_FIELDS];
+    int32_t n_in = take_inputs(c, node, in), n_out = 0;
+    MR_TRY(node->class->plan_sample(node->params, in, n_in, out, &n_out, c->err));
+    node->first_output = c->pipeline->n_slots;
+    for (int32_t i = 0; i < n_out; i++) {
+        MR_TRY(add_output(c, node, &out[i]));
+    }
+    if (n_out < 1 || count_live(c) > MR_MAX_FIELDS) {
+        return mr_fail(c->err, MR_E_LIMIT, "a sample has 1 to %d fields, not %d", MR_MAX_FIELDS,
+                       count_live(c));
+    }
+    node->out = out[0].type;
+    return MR_OK;
+}
+
+static mr_status plan_op(compiler *c, mr_op_node *node) {
+    if (node->class->run_sample) {
+        return plan_sample(c, node);
+    }
+    node->in = c->types[node->field];
+    MR_TRY(node->class->plan(node->params, &node->in, &node->out, c->err));
+    c->types[node->field] = node->out;
+    return MR_OK;
 }
 
 static mr_status compile_op(compiler *c, json_t *item, int32_t index) {
@@ -278,13 +377,12 @@ static mr_status compile_op(compiler *c, json_t *item, int32_t index) {
     snprintf(where, sizeof where, "$.ops[%d].%s", index, node->class->name);
     mr_error_at_op(c->err, node->class->name);
     MR_TRY(choose_field(c, params, where, &node->field));
+    node->named = params && json_object_get(params, "field") &&
+                  (node->class->run_sample || node->field != first_field(c));
     node->op_word = mr_op_word(node->class->name, count_earlier(p, node->class));
     p->n_ops++; /* from here on freed with the pipeline */
     MR_TRY(fill_op(c, node, params, where));
-    node->in = c->types[node->field];
-    MR_TRY(node->class->plan(node->params, &node->in, &node->out, c->err));
-    c->types[node->field] = node->out;
-    return MR_OK;
+    return plan_op(c, node);
 }
 
 static mr_status compile_ops(compiler *c, json_t *document) {
@@ -300,8 +398,10 @@ static mr_status compile_ops(compiler *c, json_t *document) {
         return n > 1000 ? mr_fail(c->err, MR_E_PARAM, "%zu ops are too many", n)
                         : mr_fail_memory(c->err, n * sizeof *p->ops);
     }
-    for (int32_t i = 0; i < p->n_source_fields; i++) {
-        c->types[i] = p->source_fields[i].type;
+    p->n_slots = p->n_source_fields;
+    for (int32_t i = 0; i < p->n_slots; i++) {
+        c->types[i] = p->slots[i].type;
+        c->live[i] = true;
     }
     for (size_t i = 0; i < n; i++) {
         MR_TRY(compile_op(c, json_array_get(list, i), (int32_t)i));
@@ -334,24 +434,33 @@ static void find_streams(mr_pipeline *p) {
 }
 
 /* ---- Delivered fields ---- */
-static void deliver(compiler *c, int32_t source_field) {
+static void deliver(compiler *c, int32_t slot) {
     mr_pipeline *p = c->pipeline;
-    p->fields[p->n_fields] = p->source_fields[source_field];
-    p->fields[p->n_fields].type = c->types[source_field];
-    p->field_source[p->n_fields] = source_field;
+    p->fields[p->n_fields] = p->slots[slot];
+    p->fields[p->n_fields].type = c->types[slot];
+    p->field_slot[p->n_fields] = slot;
     p->n_fields++;
+}
+
+static bool is_delivered(const mr_pipeline *p, int32_t slot) {
+    for (int32_t i = 0; i < p->n_fields; i++) {
+        if (p->field_slot[i] == slot) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static mr_status deliver_named(compiler *c, int32_t i) {
     mr_pipeline *p = c->pipeline;
     const char *name = p->settings.fields.v[i];
-    int32_t field = find_field(p->source_fields, p->n_source_fields, name);
+    int32_t field = find_field(c, name);
     char where[64];
     snprintf(where, sizeof where, "$.fields[%d]", i);
     if (field < 0) {
         return unknown_field(c, name, where);
     }
-    if (find_field(p->fields, p->n_fields, name) >= 0) {
+    if (is_delivered(p, field)) {
         mr_error_at_json(c->err, where);
         return mr_fail(c->err, MR_E_PARAM, "field \"%s\" is listed twice", name);
     }
@@ -364,8 +473,8 @@ static mr_status compile_fields(compiler *c) {
     for (int32_t i = 0; i < p->settings.fields.n; i++) {
         MR_TRY(deliver_named(c, i));
     }
-    for (int32_t i = 0; p->settings.fields.n == 0 && i < p->n_source_fields; i++) {
-        if (!p->source_fields[i].optional) {
+    for (int32_t i = 0; p->settings.fields.n == 0 && i < p->n_slots; i++) {
+        if (c->live[i] && !p->slots[i].optional) {
             deliver(c, i);
         }
     }
@@ -382,16 +491,12 @@ static json_t *call_json(const char *name, const mr_param *rows, const void *par
     return json_pack("{s:o}", name, inner);
 }
 
-static const char *field_name_unless_first(const mr_pipeline *p, int32_t field) {
-    return field > 0 ? p->source_fields[field].name : NULL;
-}
-
 static json_t *ops_json(const mr_pipeline *p) {
     json_t *list = json_array();
     for (int32_t i = 0; i < p->n_ops; i++) {
         const mr_op_node *node = &p->ops[i];
         json_t *call = call_json(node->class->name, node->class->params, node->params,
-                                 field_name_unless_first(p, node->field));
+                                 node->named ? p->slots[node->field].name : NULL);
         if (!call || json_array_append_new(list, call) != 0) {
             json_decref(list);
             return NULL;
@@ -400,9 +505,19 @@ static json_t *ops_json(const mr_pipeline *p) {
     return list;
 }
 
+/* Numbers as short as they can be written and still be read back as themselves: 0.08, not
+ * 0.080000000000000002. */
 static char *dump(json_t *value) {
-    return value ? json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17))
-                 : NULL;
+    char *text = NULL;
+    bool exact = false;
+    for (size_t digits = 15; value && !exact && digits <= 17; digits++) {
+        free(text);
+        text = json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(digits));
+        json_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+        exact = again && json_equal(value, again);
+        json_decref(again);
+    }
+    return text;
 }
 
 static mr_status write_json(mr_pipeline *p, mr_error *err) {
@@ -429,7 +544,7 @@ static mr_status write_fingerprint(mr_pipeline *p, mr_error *err) {
     for (int32_t i = 0; i < p->n_ops; i++) {
         mr_hasher_text(hasher, p->ops[i].class->name);
         mr_hasher_number(hasher, p->ops[i].class->version);
-        mr_hasher_text(hasher, p->source_fields[p->ops[i].field].name);
+        mr_hasher_text(hasher, p->slots[p->ops[i].field].name);
         mr_hasher_text(hasher, p->stages[i + 1].params);
     }
     for (int32_t i = 0; i < p->n_fields; i++) {
@@ -446,7 +561,7 @@ static mr_status add_stage(mr_pipeline *p, int32_t i, const char *name, const mr
     json_t *object = mr_params_json(rows, params);
     p->stage_params[i] = dump(object);
     json_decref(object);
-    p->stages[i] = (mr_stage){name, p->stage_params[i], p->source_fields[field].name, *out};
+    p->stages[i] = (mr_stage){name, p->stage_params[i], p->slots[field].name, *out};
     return p->stage_params[i] ? MR_OK : mr_fail_memory(err, 1024);
 }
 
@@ -458,11 +573,12 @@ static mr_status write_stages(mr_pipeline *p, mr_error *err) {
         return mr_fail_memory(err, n * sizeof *p->stages);
     }
     MR_TRY(add_stage(p, 0, p->source->name, p->source->params, p->source_params, 0,
-                     &p->source_fields[0].type, err));
+                     &p->slots[0].type, err));
     for (int32_t i = 0; i < p->n_ops; i++) {
         const mr_op_node *node = &p->ops[i];
-        MR_TRY(add_stage(p, i + 1, node->class->name, node->class->params, node->params,
-                         node->field, &node->out, err));
+        int32_t field = node->n_outputs > 0 ? node->first_output : node->field;
+        MR_TRY(add_stage(p, i + 1, node->class->name, node->class->params, node->params, field,
+                         &node->out, err));
     }
     return MR_OK;
 }
@@ -488,8 +604,8 @@ static mr_status syntax_error(const json_error_t *json, mr_error *err) {
                    json->column, text);
 }
 
-mr_status mr_pipeline_parse(mr_pipeline **out, const char *json, size_t size,
-                            const mr_op_class *const *extra_ops, mr_error *err) {
+mr_status mr_pipeline_parse_with(mr_pipeline **out, const char *json, size_t size,
+                                 const mr_tables *tables, mr_error *err) {
     mr_error local = MR_ERROR_INIT; /* places are noted before failures: keep the caller's clean */
     json_error_t json_error;
     json_t *document = NULL;
@@ -497,7 +613,7 @@ mr_status mr_pipeline_parse(mr_pipeline **out, const char *json, size_t size,
     if (loaded < 0) {
         return loaded == MR_E_MEMORY ? mr_fail_memory(err, size) : syntax_error(&json_error, err);
     }
-    compiler c = {mr_zalloc(1, sizeof(mr_pipeline)), extra_ops, {{0}}, &local};
+    compiler c = {.pipeline = mr_zalloc(1, sizeof(mr_pipeline)), .tables = *tables, .err = &local};
     mr_status status = MR_OK;
     if (!c.pipeline) {
         status = mr_fail_memory(&local, sizeof(mr_pipeline));
@@ -516,6 +632,12 @@ mr_status mr_pipeline_parse(mr_pipeline **out, const char *json, size_t size,
     }
     *out = c.pipeline;
     return MR_OK;
+}
+
+mr_status mr_pipeline_parse(mr_pipeline **out, const char *json, size_t size,
+                            const mr_op_class *const *extra_ops, mr_error *err) {
+    const mr_tables tables = {.ops = extra_ops};
+    return mr_pipeline_parse_with(out, json, size, &tables, err);
 }
 
 void mr_pipeline_free(mr_pipeline *p) {

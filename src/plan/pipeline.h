@@ -8,12 +8,19 @@
 
 #include <millrace/millrace.h>
 
+/* The source's fields have the first slots; an op on whole samples gives its outputs new ones. */
+#define MR_MAX_SLOTS 64
+
 /* An op at its place in the chain of its field. */
 typedef struct mr_op_node {
     const mr_op_class *class;
     void *params;
-    int32_t field;    /* index in source_fields */
-    uint32_t op_word; /* see core/philox.h */
+    int32_t field;                 /* slot; of an op on whole samples, its first input */
+    bool named;                    /* the document names the field */
+    int32_t inputs[MR_MAX_FIELDS]; /* an op on whole samples: slots */
+    int32_t n_inputs;
+    int32_t first_output, n_outputs; /* likewise */
+    uint32_t op_word;                /* see core/philox.h */
     mr_type in, out;
     int32_t stream_length; /* ops from this one on that run as one stream; 0 or 1: by itself */
 } mr_op_node;
@@ -23,14 +30,15 @@ struct mr_pipeline {
     const mr_source_class *source;
     void *source_params;
 
-    mr_field source_fields[MR_MAX_FIELDS]; /* as the source gives them */
+    mr_field slots[MR_MAX_SLOTS]; /* as the source, or an op on whole samples, gives them */
     int32_t n_source_fields;
+    int32_t n_slots;
 
     mr_op_node *ops;
     int32_t n_ops;
 
-    mr_field fields[MR_MAX_FIELDS];      /* as delivered: type after the last op */
-    int32_t field_source[MR_MAX_FIELDS]; /* index in source_fields */
+    mr_field fields[MR_MAX_FIELDS];    /* as delivered: type after the last op */
+    int32_t field_slot[MR_MAX_FIELDS]; /* slot */
     int32_t n_fields;
 
     mr_stage *stages;

@@ -14,17 +14,19 @@ void *mr_scratch(mr_call *call, size_t size) {
 /* ---- Opening ---- */
 static void map_fields(mr_chain *chain) {
     const mr_pipeline *p = chain->pipeline;
-    for (int32_t f = 0; f < MR_MAX_FIELDS; f++) {
+    for (int32_t f = 0; f < MR_MAX_SLOTS; f++) {
         chain->delivered_as[f] = -1;
         chain->last_op[f] = -1;
-        chain->fixed_bytes[f] =
-            f < p->n_source_fields ? mr_type_bytes(&p->source_fields[f].type) : -1;
+        chain->fixed_bytes[f] = f < p->n_slots ? mr_type_bytes(&p->slots[f].type) : -1;
     }
     for (int32_t d = 0; d < p->n_fields; d++) {
-        chain->delivered_as[p->field_source[d]] = d;
+        chain->delivered_as[p->field_slot[d]] = d;
     }
     for (int32_t i = 0; i < p->n_ops; i++) {
         chain->last_op[p->ops[i].field] = i;
+        for (int32_t k = 0; k < p->ops[i].n_inputs; k++) {
+            chain->last_op[p->ops[i].inputs[k]] = i;
+        }
     }
 }
 
@@ -106,11 +108,12 @@ static mr_status place_fixed(mr_chain *chain, const mr_chain_job *job, int32_t f
     return out->data ? MR_OK : mr_fail_memory(err, out->size);
 }
 
-static mr_status offer_memory(mr_chain *chain, const mr_chain_job *job, mr_view *fields,
-                              mr_error *err) {
+/* For the slots from `first` on, before somebody fills them. */
+static mr_status offer_memory(mr_chain *chain, const mr_chain_job *job, int32_t first, int32_t n,
+                              mr_view *fields, mr_error *err) {
     const mr_pipeline *p = chain->pipeline;
-    for (int32_t f = 0; f < p->n_source_fields; f++) {
-        fields[f].type = p->source_fields[f].type;
+    for (int32_t f = first; f < first + n; f++) {
+        fields[f].type = p->slots[f].type;
         fields[f].data = NULL;
         fields[f].size = 0;
         if (chain->fixed_bytes[f] >= 0) {
@@ -139,7 +142,7 @@ static mr_status settle(mr_chain *chain, const mr_chain_job *job, int32_t field,
 
 static mr_status fill(mr_chain *chain, const mr_chain_job *job, mr_view *fields, mr_error *err) {
     const mr_pipeline *p = chain->pipeline;
-    MR_TRY(offer_memory(chain, job, fields, err));
+    MR_TRY(offer_memory(chain, job, 0, p->n_source_fields, fields, err));
     MR_TRY(
         p->source->fill(chain->source_state, job->sample, job->bytes, job->n_bytes, fields, err));
     for (int32_t f = 0; f < p->n_source_fields; f++) {
@@ -185,12 +188,36 @@ static mr_status run_stream(mr_chain *chain, const mr_chain_job *job, int32_t i,
     return mr_stream_run(stream, out, err);
 }
 
+/* An op on a whole sample fills new slots, as the source fills the first ones. */
+static mr_status run_sample(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_view *fields,
+                            mr_error *err) {
+    const mr_op_node *node = &chain->pipeline->ops[i];
+    mr_view in[MR_MAX_FIELDS];
+    mr_error_at_op(err, node->class->name);
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        in[k] = fields[node->inputs[k]];
+    }
+    set_call(chain, job, i);
+    MR_TRY(offer_memory(chain, job, node->first_output, node->n_outputs, fields, err));
+    MR_TRY(node->class->run_sample(node->params, &chain->calls[i], in, node->n_inputs,
+                                   &fields[node->first_output], node->n_outputs, err));
+    for (int32_t f = node->first_output; f < node->first_output + node->n_outputs; f++) {
+        MR_TRY(settle(chain, job, f, &fields[f], err));
+    }
+    mr_arena_reset(&chain->scratch);
+    return MR_OK;
+}
+
 /* Runs the i-th op, or the stream that begins there; *n says how many ops that was. */
-static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_view *value,
+static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_view *fields,
                       int32_t *n, mr_error *err) {
-    int32_t length = chain->pipeline->ops[i].stream_length;
-    mr_view out = {0};
+    const mr_op_node *node = &chain->pipeline->ops[i];
+    int32_t length = node->stream_length;
+    mr_view *value = &fields[node->field], out = {0};
     *n = length > 1 ? length : 1;
+    if (node->class->run_sample) {
+        return run_sample(chain, job, i, fields, err);
+    }
     for (int32_t k = i; k < i + *n; k++) {
         set_call(chain, job, k);
     }
@@ -202,10 +229,10 @@ static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_vi
 }
 
 mr_status mr_chain_run(mr_chain *chain, const mr_chain_job *job, mr_error *err) {
-    mr_view fields[MR_MAX_FIELDS];
+    mr_view fields[MR_MAX_SLOTS];
     mr_status status = fill(chain, job, fields, err);
     for (int32_t i = 0, n = 0; status == MR_OK && i < chain->pipeline->n_ops; i += n) {
-        status = step(chain, job, i, &fields[chain->pipeline->ops[i].field], &n, err);
+        status = step(chain, job, i, fields, &n, err);
     }
     mr_arena_reset(&chain->data);
     if (status == MR_OK) {

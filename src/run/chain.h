@@ -15,12 +15,12 @@ typedef struct mr_chain {
     const struct mr_kernels *kernels;
     uint64_t seed;
     void **op_states;
-    mr_call *calls;                      /* one per op, set anew for each sample */
-    mr_arena data;                       /* what lives for a sample: intermediate results */
-    mr_arena scratch;                    /* what lives for one op's run */
-    int32_t delivered_as[MR_MAX_FIELDS]; /* source field to delivered field, or -1 */
-    int32_t last_op[MR_MAX_FIELDS];      /* of a source field, or -1 */
-    int64_t fixed_bytes[MR_MAX_FIELDS];  /* of a source field, or -1 where it varies */
+    mr_call *calls;                     /* one per op, set anew for each sample */
+    mr_arena data;                      /* what lives for a sample: intermediate results */
+    mr_arena scratch;                   /* what lives for one op's run */
+    int32_t delivered_as[MR_MAX_SLOTS]; /* slot to delivered field, or -1 */
+    int32_t last_op[MR_MAX_SLOTS];      /* of a slot, or -1 */
+    int64_t fixed_bytes[MR_MAX_SLOTS];  /* of a slot as it is first filled, or -1: varies */
 } mr_chain;
 
 typedef struct mr_chain_job {

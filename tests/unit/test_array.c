@@ -359,4 +359,21 @@ TEST(fingerprint_follows_type_shape_and_bytes) {
     fixture_remove(folder);
 }
 
+/* Of a large array, blocks spread over it count: the last byte always does. */
+TEST(fingerprint_of_a_large_array) {
+    char *folder = fixture_folder(), path[128], first[64], other[64];
+    image file = npy("{'descr':'|u1','fortran_order':False,'shape':(100,10000)}", 0);
+    write_npy(folder, "data.npy", file);
+    snprintf(path, sizeof path, "%s/data.npy", folder);
+    CHECK_INT(truncate(path, (off_t)file.size + 1000000), ==, 0);
+    fingerprint_of(folder, first);
+    FILE *data = fopen(path, "r+b");
+    fseek(data, -1, SEEK_END);
+    fputc(1, data);
+    fclose(data);
+    fingerprint_of(folder, other);
+    CHECK(strcmp(first, other) != 0);
+    fixture_remove(folder);
+}
+
 TEST_MAIN()
