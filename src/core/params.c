@@ -38,7 +38,7 @@ static void set_where(const place *at) {
 
 static mr_status wrong_kind(const place *at) {
     set_where(at);
-    return mr_fail(at->err, MR_E_PARAM, "%s: %s must be %s", at->what, at->row->name,
+    return mr_fail(at->err, MR_E_TYPE, "%s: %s must be %s", at->what, at->row->name,
                    kind_words[at->row->kind]);
 }
 

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _binding.h - what the files of the Python binding share.
+ *
+ * The binding is written against the Limited API of CPython 3.11, so one build serves 3.11 and
+ * later. It keeps no state of its own in statics: types live in the module, everything else in
+ * objects. Whoever may wait gives the GIL away first, and whoever is called by a worker takes it. */
+#ifndef MILLRACE_PYTHON_BINDING_H
+#define MILLRACE_PYTHON_BINDING_H
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <millrace/millrace.h>
+
+typedef struct module_state {
+    PyTypeObject *array, *batch, *pipeline, *loader, *host;
+    PyObject *raise; /* millrace._errors.raise_error */
+} module_state;
+
+extern struct PyModuleDef millrace_module;
+module_state *state_of_module(PyObject *module);
+module_state *state_of_type(PyTypeObject *type);
+
+/* ---- _core.c ---- */
+/* Sets the Python exception for an error; always returns NULL. `causes` is the host's dictionary
+ * of exceptions by sample, or NULL. */
+PyObject *raise_error(module_state *state, const mr_error *err, PyObject *causes);
+
+/* ---- _array.c: memory with a type, seen by Python ---- */
+extern PyType_Spec array_spec, batch_spec;
+
+/* An array over memory of a batch, which it keeps alive, or a copy of memory. */
+PyObject *array_of_batch(module_state *state, mr_batch *batch, mr_dtype dtype, int32_t n_dims,
+                         const int64_t *dims, void *data);
+PyObject *array_copy(module_state *state, const mr_view *view);
+
+PyObject *batch_new(module_state *state, mr_batch *batch); /* takes the reference over */
+
+/* "B" for uint8 and so on; bfloat16, which the buffer protocol has no letter for, is "H". */
+const char *dtype_format(mr_dtype dtype);
+int dtype_of_format(const char *format, Py_ssize_t item_size); /* or -1 */
+int dtype_of_name(const char *name);                           /* or -1, with an exception set */
+
+/* ---- _host.c: Python functions as ops, Python objects as sources ---- */
+extern PyType_Spec host_spec;
+
+typedef struct function {
+    char *name;
+    PyObject *call;
+    bool wants_random, in_processes, one_field;
+    mr_field *fields;
+    PyObject **keys; /* names of the fields, as Python strings */
+    int32_t n_fields;
+} function;
+
+typedef struct processes processes;
+
+typedef struct host {
+    PyObject_HEAD
+    module_state *state;
+    function *functions;
+    int32_t n_functions;
+    mr_op_class op;
+    const mr_op_class *ops[2];
+
+    function dataset; /* its call is the object, its keys what is asked of a sample */
+    bool has_dataset, in_tuples, as_objects;
+    int64_t length;
+    uint64_t fingerprint[2];
+    mr_source_class source;
+    const mr_source_class *sources[2];
+
+    PyObject *as_array, *to_array, *make_random; /* numpy.asarray and helpers of _convert.py */
+    PyObject *exceptions;                        /* sample: exception, or text from a process */
+    PyObject *objects;                           /* handle: sample, where as_objects */
+    int64_t n_objects;
+    PyThreadState **threads; /* of the loader's workers, kept between samples */
+    size_t n_threads, capacity;
+    processes *processes; /* (optional) */
+} host;
+
+mr_tables host_tables(host *self);
+
+/* After the loader's threads have ended: forgets what belonged to them. Needs the GIL. */
+void host_end_threads(host *self);
+void host_stop(host *self); /* before they end: those that wait for a process give up */
+
+/* For worker threads. */
+PyGILState_STATE host_enter(host *self);
+
+/* Writes a Python value where a field's value goes: into view->data where its type is fixed, else
+ * into *memory, which grows as needed. */
+mr_status store_value(host *self, PyObject *value, const mr_field *field, mr_view *view,
+                      void **memory, size_t *capacity, mr_error *err);
+
+/* ---- _process.c: functions in other processes, over shared memory ---- */
+/* fds: sockets to the processes, one each; they are the caller's to close. */
+processes *processes_new(const int *fds, int32_t n);
+void processes_stop(processes *all);
+void processes_free(processes *all);
+mr_allocator processes_allocator(processes *all);
+
+typedef struct process_call {
+    int32_t function;
+    const mr_key *key;
+    const mr_view *in;
+    int32_t n_in;
+    mr_view *out;
+    const mr_field *fields;
+    int32_t n_out;
+    void **memory; /* per output, for those whose size varies */
+    size_t *capacity;
+} process_call;
+
+/* Without the GIL. *report gets the text of a traceback, to be freed, where the function failed. */
+mr_status processes_run(processes *all, const process_call *call, char **report, mr_error *err);
+
+#endif
