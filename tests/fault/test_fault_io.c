@@ -238,7 +238,7 @@ TEST(a_full_disk_leaves_the_old_state) {
     const fault none = {0};
     int verdict = rig_child(replace_on_full_disk, &none);
     if (verdict == CHILD_NO_STRIKE) {
-        printf("skipped: a disk that is really full (mounting one needs root)\n");
+        printf("skipped: a disk that is really full (none could be mounted)\n");
     } else {
         CHECK_INT(verdict, ==, CHILD_GOOD);
     }
