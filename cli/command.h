@@ -27,6 +27,7 @@ typedef struct mr_files {
 typedef struct mr_option_row {
     const char *name;     /* "threads" is given as --threads; for an operand what help shows */
     const char *argument; /* what help calls the value, "N"; NULL for flags and operands */
+    char letter;          /* 'o' also allows -o; 0: none */
     mr_option_kind kind;
     size_t offset;                  /* of the value in the command's struct */
     const char *fallback;           /* value where not given; an operand without one is required */

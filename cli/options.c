@@ -157,6 +157,15 @@ static const mr_option_row *find_option(const parser *p, const char *name, size_
     return NULL;
 }
 
+static const mr_option_row *find_letter(const parser *p, const char *argument) {
+    for (const mr_option_row *row = p->command->options; row && row->name; row++) {
+        if (row->letter && row->letter == argument[1] && argument[2] == '\0') {
+            return row;
+        }
+    }
+    return NULL;
+}
+
 static mr_status unknown_option(const parser *p, const char *argument) {
     mr_fail(p->err, MR_E_PARAM, "unknown option %s", argument);
     const mr_option_row *row = p->command->options;
@@ -170,10 +179,11 @@ static mr_status unknown_option(const parser *p, const char *argument) {
 }
 
 static mr_status take_option(parser *p, const char *argument) {
-    const char *name = argument + 2;
-    const char *equals = strchr(name, '=');
+    bool is_long = argument[1] == '-';
+    const char *name = is_long ? argument + 2 : argument + 1;
+    const char *equals = is_long ? strchr(name, '=') : NULL;
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
-    const mr_option_row *row = argument[1] == '-' ? find_option(p, name, length) : NULL;
+    const mr_option_row *row = is_long ? find_option(p, name, length) : find_letter(p, argument);
     if (!row) {
         return unknown_option(p, argument);
     }

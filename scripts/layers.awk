@@ -1,5 +1,5 @@
 # layers.awk - checks #include lines of the given files: a folder may use its own headers and those
-# of folders below it.
+# of folders below it. And that what has one place in the tree is used from there.
 #
 #     core < plan, kernels, io, codecs < store, parquet < ops, sources < run < trace, tune, fabric
 #          < cli, python
@@ -41,6 +41,11 @@ here == "" { next }
 
 /^[ \t]*#[ \t]*include[ \t]*<(unistd|fcntl|dirent|poll|signal|sys\/[a-z_]*)\.h>/ {
     if (here == "plan" || here == "kernels") wrong(here " is pure: no system calls")
+}
+
+# jansson by itself loses bytes when memory runs out.
+/json_load[a-z]*\(/ && !/mr_json_load\(/ {
+    if (rank[here] < rank["cli"] && FILENAME !~ /core\/json\.c$/) wrong("read JSON with mr_json_load")
 }
 
 END { exit bad }

@@ -13,8 +13,8 @@ def batches(work):
         .seed(1)
         .shuffle()
         .repeat()
-        .to_iter_dataset(grain.ReadOptions(num_threads=work.threads, prefetch_buffer_size=256))
         .batch(harness.BATCH)
+        .to_iter_dataset(grain.ReadOptions(num_threads=work.threads, prefetch_buffer_size=4))
     )
     return (len(rows) for rows in data)
 

@@ -67,4 +67,4 @@ def batches(work):
 
 
 if __name__ == "__main__":
-    harness.main(batches)
+    harness.main(batches, prepare=dataset)

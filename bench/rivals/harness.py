@@ -26,6 +26,7 @@ def arguments():
     parser.add_argument("--cache", required=True, help="folder for what is made from the data once")
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--prepare", action="store_true", help="only fill the cache")
     return parser.parse_args()
 
 
@@ -103,8 +104,11 @@ def measure(batches, seconds):
     }
 
 
-def main(make_batches):
+def main(make_batches, prepare=None):
     work = arguments()
+    if work.prepare:
+        prepare(work)
+        return
     result = measure(make_batches(work), work.seconds)
     print(json.dumps(result), flush=True)
     os._exit(0)  # some loaders take seconds to stop, or hang

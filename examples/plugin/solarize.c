@@ -60,9 +60,9 @@ static const mr_op_class op_solarize = {
     .examples = examples,
 };
 
-MR_API mr_plugin_ops_fn mr_plugin_ops;
+MR_API mr_plugin_entry_fn mr_plugin_entry;
 
-const mr_op_class *const *mr_plugin_ops(uint32_t host_abi) {
+const mr_op_class *const *mr_plugin_entry(uint32_t host_abi) {
     static const mr_op_class *const ops[] = {&op_solarize, NULL};
     return host_abi == MR_OP_ABI ? ops : NULL;
 }

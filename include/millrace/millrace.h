@@ -191,6 +191,16 @@ MR_API int32_t mr_batch_n_arrays(const mr_batch *batch);
 MR_API const mr_array *mr_batch_array(const mr_batch *batch, int32_t i);
 MR_API const mr_array *mr_batch_find(const mr_batch *batch, const char *name); /* or NULL */
 
+/* Draws a batch as a contact sheet, a PNG file: its image field as the model will see it (numbers
+ * other than bytes are spread over black to white), each cell with its label and index. */
+typedef struct mr_sheet {
+    int32_t columns; /* 0: chosen */
+    int32_t cell;    /* pixels of a cell's longer side; 0: the image's own, at most 256 */
+} mr_sheet;
+
+MR_API mr_status mr_batch_sheet(const mr_batch *batch, const mr_sheet *sheet, const char *path,
+                                mr_error *err);
+
 /* 32 hexadecimal digits over types, shapes and bytes, if mr_options.digest asked for it, else "".
  * Made of the digests of its samples. */
 MR_API const char *mr_batch_digest(const mr_batch *batch);

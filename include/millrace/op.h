@@ -4,7 +4,7 @@
  * An op is one file with one const table at its end. In the tree the file is src/ops/NAME.c and
  * the table is mr_op_NAME: the build finds it, and the command's help, the reference page, the
  * conformance tests and the fuzz seed come from the table. Outside the tree the same table lives
- * in a shared library that exports mr_plugin_ops(); see examples/plugin/.
+ * in a shared library that exports mr_plugin_entry(); see examples/plugin/.
  *
  * The promise an op makes: the bytes it writes depend on its parameters, on call->key and on its
  * input, and on nothing else; not on time, threads, earlier samples or the CPU. */
@@ -162,8 +162,9 @@ typedef struct mr_op_class {
 
 #define MR_OP_HEADER .abi = MR_OP_ABI, .size = (uint32_t)sizeof(mr_op_class)
 
-/* What a plug-in exports: a NULL-terminated array of tables. host_abi is the engine's. */
-typedef const mr_op_class *const *mr_plugin_ops_fn(uint32_t host_abi);
+/* What a plug-in exports under the name mr_plugin_entry: a NULL-terminated array of tables.
+ * host_abi is the engine's. */
+typedef const mr_op_class *const *mr_plugin_entry_fn(uint32_t host_abi);
 
 #ifdef __cplusplus
 }

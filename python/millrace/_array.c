@@ -47,10 +47,10 @@ typedef struct dtype_row {
 } dtype_row;
 
 static const dtype_row rows[] = {
-    [MR_U8] = {"B", DL_UINT},    [MR_I32] = {"i", DL_INT},  [MR_I64] = {"q", DL_INT},
-    [MR_F16] = {"e", DL_FLOAT},  [MR_BF16] = {"H", DL_BFLOAT}, [MR_F32] = {"f", DL_FLOAT},
-    [MR_F64] = {"d", DL_FLOAT},  [MR_I8] = {"b", DL_INT},   [MR_I16] = {"h", DL_INT},
-    [MR_U16] = {"H", DL_UINT},   [MR_U32] = {"I", DL_UINT}, [MR_U64] = {"Q", DL_UINT},
+    [MR_U8] = {"B", DL_UINT},   [MR_I32] = {"i", DL_INT},     [MR_I64] = {"q", DL_INT},
+    [MR_F16] = {"e", DL_FLOAT}, [MR_BF16] = {"H", DL_BFLOAT}, [MR_F32] = {"f", DL_FLOAT},
+    [MR_F64] = {"d", DL_FLOAT}, [MR_I8] = {"b", DL_INT},      [MR_I16] = {"h", DL_INT},
+    [MR_U16] = {"H", DL_UINT},  [MR_U32] = {"I", DL_UINT},    [MR_U64] = {"Q", DL_UINT},
     [MR_BOOL] = {"?", DL_BOOL},
 };
 
@@ -86,8 +86,7 @@ int dtype_of_name(const char *name) {
 
 /* ---- Array ---- */
 typedef struct array {
-    PyObject_HEAD
-    mr_batch *batch; /* or NULL: the memory is our own */
+    PyObject_HEAD mr_batch *batch; /* or NULL: the memory is our own */
     void *data;
     mr_dtype dtype;
     int n_dims;
@@ -175,7 +174,8 @@ typedef struct export {
     mr_batch *batch;
     PyObject *owner; /* where there is no batch */
     int64_t shape[MR_MAX_DIMS + 1], strides[MR_MAX_DIMS + 1];
-} export;
+}
+export;
 
 /* May come from any thread, without the GIL. */
 static void end_export(export *e) {
@@ -334,8 +334,7 @@ PyType_Spec array_spec = {.name = "millrace._core.Array",
 
 /* ---- Batch ---- */
 typedef struct batch {
-    PyObject_HEAD
-    mr_batch *batch;
+    PyObject_HEAD mr_batch *batch;
 } batch;
 
 PyObject *batch_new(module_state *state, mr_batch *given) {
@@ -360,7 +359,8 @@ static void batch_dealloc(PyObject *object) {
 /* A dense field is an array, a ragged one a tuple of values, offsets and shapes. */
 static PyObject *field_value(module_state *state, mr_batch *b, const mr_array *field) {
     int64_t n = mr_batch_size(b), offset_dims[1] = {n + 1}, shape_dims[2] = {n, field->sample_dims};
-    PyObject *values = array_of_batch(state, b, field->dtype, field->n_dims, field->dims, field->data);
+    PyObject *values =
+        array_of_batch(state, b, field->dtype, field->n_dims, field->dims, field->data);
     if (!field->offsets || !values) {
         return values;
     }

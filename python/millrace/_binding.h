@@ -3,7 +3,8 @@
  *
  * The binding is written against the Limited API of CPython 3.11, so one build serves 3.11 and
  * later. It keeps no state of its own in statics: types live in the module, everything else in
- * objects. Whoever may wait gives the GIL away first, and whoever is called by a worker takes it. */
+ * objects. Whoever may wait gives the GIL away first, and whoever is called by a worker takes it.
+ */
 #ifndef MILLRACE_PYTHON_BINDING_H
 #define MILLRACE_PYTHON_BINDING_H
 
@@ -24,6 +25,7 @@ module_state *state_of_type(PyTypeObject *type);
 /* ---- _core.c ---- */
 /* Sets the Python exception for an error; always returns NULL. `causes` is the host's dictionary
  * of exceptions by sample, or NULL. */
+PyObject *type_tuple(const mr_type *type); /* (dtype, dims, layout) */
 PyObject *raise_error(module_state *state, const mr_error *err, PyObject *causes);
 
 /* ---- _array.c: memory with a type, seen by Python ---- */
@@ -51,13 +53,13 @@ typedef struct function {
     mr_field *fields;
     PyObject **keys; /* names of the fields, as Python strings */
     int32_t n_fields;
+    PyObject *inputs, *input_types; /* of what it is given, set by planning */
 } function;
 
 typedef struct processes processes;
 
 typedef struct host {
-    PyObject_HEAD
-    module_state *state;
+    PyObject_HEAD module_state *state;
     function *functions;
     int32_t n_functions;
     mr_op_class op;

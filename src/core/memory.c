@@ -29,7 +29,8 @@ static void *default_alloc(void *user, size_t size, size_t align) {
         return NULL;
     }
     if (large) {
-        (void)madvise(memory, size, MADV_HUGEPAGE); /* advice: where it is not taken, nothing is lost */
+        (void)madvise(memory, size,
+                      MADV_HUGEPAGE); /* advice: where it is not taken, nothing is lost */
     }
     return memory;
 }

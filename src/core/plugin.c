@@ -28,12 +28,12 @@ static mr_status check_op(const char *path, const mr_op_class *op, mr_error *err
 }
 
 static mr_status load_ops(mr_plugin *plugin, const char *path, mr_error *err) {
-    mr_plugin_ops_fn *entry = NULL;
-    void *symbol = dlsym(plugin->handle, "mr_plugin_ops");
+    mr_plugin_entry_fn *entry = NULL;
+    void *symbol = dlsym(plugin->handle, "mr_plugin_entry");
     memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from object to function pointer */
     plugin->ops = entry ? entry(MR_OP_ABI) : NULL;
     if (!plugin->ops) {
-        return mr_fail(err, MR_E_UNSUPPORTED, "%s exports no mr_plugin_ops() for this version",
+        return mr_fail(err, MR_E_UNSUPPORTED, "%s exports no mr_plugin_entry() for this version",
                        path);
     }
     for (const mr_op_class *const *op = plugin->ops; *op; op++) {

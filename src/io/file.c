@@ -172,13 +172,27 @@ static mr_status replace_failed(const char *path, const char *temporary, int sys
     return mr_fail_errno(err, MR_E_IO, sys, "cannot write %s", shown);
 }
 
+/* A new file beside `path`, with the mode that the user's umask gives. A name that is taken was
+ * left by a run that died. */
+static int create_beside(const char *path, char *name, size_t size) {
+    int fd = -1;
+    for (int attempt = 0; attempt < 100 && fd < 0; attempt++) {
+        int n = snprintf(name, size, "%s.%ld-%d", path, (long)getpid(), attempt);
+        if (n < 0 || (size_t)n >= size) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST && errno != EINTR) {
+            return -1;
+        }
+    }
+    return fd;
+}
+
 mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_error *err) {
     char temporary[PATH_MAX];
-    int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    if (n < 0 || (size_t)n >= sizeof temporary) {
-        return replace_failed(path, NULL, ENAMETOOLONG, err);
-    }
-    int fd = mkostemp(temporary, O_CLOEXEC);
+    int fd = create_beside(path, temporary, sizeof temporary);
     if (fd < 0) {
         return replace_failed(path, NULL, errno, err);
     }

@@ -513,8 +513,13 @@ static char *dump(json_t *value) {
     for (size_t digits = 15; value && !exact && digits <= 17; digits++) {
         free(text);
         text = json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(digits));
-        json_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-        exact = again && json_equal(value, again);
+        json_t *again = NULL;
+        json_error_t error;
+        if (!text || mr_json_load(&again, text, strlen(text), JSON_DECODE_ANY, &error) < 0) {
+            free(text);
+            return NULL;
+        }
+        exact = json_equal(value, again) != 0;
         json_decref(again);
     }
     return text;

@@ -42,8 +42,9 @@ mr_status mr_schedule_check(const mr_schedule *schedule, mr_error *err);
 /* Steps that this rank takes in a whole epoch / in the whole run (INT64_MAX if there are more).
  *
  * With MR_DROP and MR_PAD all ranks take the same number. With MR_KEEP the last batch of an epoch
- * may have R < batch samples, of which rank r takes [ceil(r * R / world), ceil((r + 1) * R / world)):
- * where R < world some ranks, never rank 0, get nothing and take one step less than the others. */
+ * may have R < batch samples, of which rank r takes [ceil(r * R / world), ceil((r + 1) * R /
+ * world)): where R < world some ranks, never rank 0, get nothing and take one step less than the
+ * others. */
 int64_t mr_schedule_epoch_steps(const mr_schedule *schedule);
 int64_t mr_schedule_run_steps(const mr_schedule *schedule);
 

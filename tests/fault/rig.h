@@ -76,7 +76,7 @@ static void rig_make(const char *on_error) {
 
 typedef struct outcome {
     mr_status status; /* MR_END: the whole stream was delivered */
-    char digest[33];
+    char digest[33], fingerprint[33];
     int64_t skipped;
     mr_error err;
 } outcome;
@@ -113,6 +113,8 @@ static outcome rig_run(void) {
         mr_stats stats = {.size = (uint32_t)sizeof stats};
         result.status = rig_consume(loader, &result.err);
         mr_loader_digest(loader, result.digest);
+        snprintf(result.fingerprint, sizeof result.fingerprint, "%s",
+                 mr_pipeline_fingerprint(pipeline));
         mr_loader_stats(loader, &stats);
         result.skipped = stats.skipped;
     }

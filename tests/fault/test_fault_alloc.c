@@ -11,7 +11,8 @@
 static outcome expected;
 
 static int judge(const fault *wanted, const outcome *result, int64_t leaked) {
-    bool right = result->status == MR_END && strcmp(result->digest, expected.digest) == 0;
+    bool right = result->status == MR_END && strcmp(result->digest, expected.digest) == 0 &&
+                 strcmp(result->fingerprint, expected.fingerprint) == 0;
     bool refused = rig_is_clean_error(result) && result->status == MR_E_MEMORY;
     const char *why = !right && !refused ? "neither the right stream nor out of memory"
                       : result->skipped  ? "lack of memory was taken for a bad sample"

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rivals.py [FOLDER]: millrace against other loaders on the same work, on this machine.
+
+Makes the rivals' environments in build/bench-venvs, then runs every loader as a process of its own,
+one after the other, round by round, so that what disturbs the machine disturbs all of them alike.
+Results go to docs/benchmarks.json, and from there into docs/benchmarks.md and docs/benchmarks.svg;
+--report makes only the latter two anew."""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "bench/rivals"))
+
+import data  # noqa: E402
+import environments  # noqa: E402
+import harness  # noqa: E402
+import profile_ops  # noqa: E402
+import report  # noqa: E402
+
+VENVS = os.path.join(ROOT, "build/bench-venvs")
+CACHE = os.path.join(ROOT, "build/bench-data")
+RESULTS = os.path.join(ROOT, "docs/benchmarks.json")
+PHOTOS = ("train", "val", "large")
+
+
+@dataclass
+class Rival:
+    name: str
+    program: str
+    environment: str
+    workloads: tuple = PHOTOS
+    threads: int = 2
+    prepares: bool = False
+
+
+RIVALS = [
+    Rival("DALI (CPU)", "dali_cpu.py", "dali"),
+    Rival("Grain + OpenCV", "grain_opencv.py", "grain"),
+    Rival("FFCV (jpg mode)", "ffcv_jpeg.py", "ffcv", prepares=True),
+    Rival("tf.data", "tf_data.py", "tf"),
+    Rival("torch DataLoader + OpenCV", "torch_opencv.py", "torch"),
+    Rival("torch DataLoader + torchvision (Pillow)", "torchvision_pillow.py", "torch"),
+    Rival("SPDL", "spdl_ffmpeg.py", "spdl"),
+    Rival("numpy fancy indexing (1 thread)", "array_numpy.py", "torch", ("array",)),
+    Rival("tf.data", "array_tf.py", "tf", ("array",)),
+    Rival("torch DataLoader, no workers", "array_torch.py", "torch", ("array",), 0),
+    Rival("torch DataLoader, 2 workers", "array_torch.py", "torch", ("array",)),
+    Rival("Grain", "array_grain.py", "grain", ("array",)),
+]
+
+
+# ---- One process ----------------------------------------------------------------------------
+class Failed(Exception):
+    pass
+
+
+def pss_bytes(pid):
+    total = 0
+    for member in harness.family(pid):
+        try:
+            with open(f"/proc/{member}/smaps_rollup", encoding="ascii") as lines:
+                total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        except OSError:
+            pass
+    return total * 1024
+
+
+def watch_memory(process, peak):
+    while process.poll() is None:
+        peak[0] = max(peak[0], pss_bytes(process.pid))
+        time.sleep(0.05)
+
+
+def run_json(command, limit, memory):
+    """Runs a program; its last line of JSON. With memory: also the peak of its family's PSS, which
+    is watched in runs of its own because watching costs time."""
+    environment = dict(os.environ, BENCH_START=str(time.monotonic()), TF_CPP_MIN_LOG_LEVEL="2")
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+        env=environment, start_new_session=True,
+    )  # fmt: skip
+    peak = [0]
+    watcher = threading.Thread(target=watch_memory, args=(process, peak), daemon=True)
+    if memory:
+        watcher.start()
+    try:
+        out, err = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.communicate()
+        raise Failed(f"did not end within {limit:.0f} s") from None
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    if process.returncode != 0 or not lines:
+        raise Failed(environments.last_line(err or out))
+    result = json.loads(lines[-1])
+    if memory:
+        watcher.join()
+        result["peak_pss_bytes"] = peak[0]
+    return result
+
+
+def children_cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+# ---- The loaders ----------------------------------------------------------------------------
+class Bench:
+    def __init__(self, options, workloads):
+        self.options, self.workloads = options, workloads
+        self.steps = {}  # of millrace, for (workload, threads)
+
+    def seconds(self, workload):
+        return self.options.seconds * (2 if workload == "large" else 1)
+
+    def rival(self, rival, workload, memory=False, prepare=False):
+        kind, source, _ = self.workloads[workload]
+        seconds = self.seconds(workload)
+        command = [
+            os.path.join(VENVS, rival.environment, "bin/python"),
+            os.path.join(ROOT, "bench/rivals", rival.program),
+            *("--workload", kind, "--data", source, "--cache", CACHE),
+            *("--seconds", str(seconds), "--threads", str(rival.threads)),
+        ]
+        if prepare:
+            done = subprocess.run(command + ["--prepare"], capture_output=True, text=True)
+            if done.returncode != 0:
+                raise Failed(environments.last_line(done.stderr))
+            return None
+        return run_json(command, 240 + 4 * seconds, memory)
+
+    def command(self, workload, threads, steps):
+        pipeline = self.workloads[workload][2]
+        return [
+            self.options.millrace, "run", pipeline, "--json", "--quiet", "--no-digest",
+            *("--threads", str(threads), "--epochs", "1000000", "--steps", str(steps)),
+        ]  # fmt: skip
+
+    def millrace(self, workload, threads=2, memory=False):
+        """The whole run counts, from the opening of the source on."""
+        key = workload, threads
+        if key not in self.steps:
+            trial = run_json(self.command(workload, threads, 8), 240, False)
+            per_batch = trial["seconds"] / 8
+            self.steps[key] = max(8, round(self.seconds(workload) / per_batch))
+        cpu = -children_cpu_seconds()
+        result = run_json(self.command(workload, threads, self.steps[key]), 300, memory)
+        cpu += children_cpu_seconds()
+        kept = {k: result[k] for k in ("samples_per_second", "first_batch_seconds", "samples")}
+        if memory:
+            kept["peak_pss_bytes"] = result["peak_pss_bytes"]
+        return {**kept, "cpu_seconds_per_1000": cpu / result["samples"] * 1000}
+
+    def limit(self, workload):
+        kind, source, _ = self.workloads[workload]
+        program = os.path.join(os.path.dirname(self.options.millrace), "limit_jpeg")
+        seconds = self.seconds(workload)
+        return run_json([program, kind, source, str(seconds), "2"], 60 + 2 * seconds, False)
+
+
+def jobs(bench, wanted, usable):
+    """(workload, loader, function(memory)) in the order of a round."""
+    for workload in wanted:
+        if workload == "threads":
+            for n in (1, 2, 4):
+                name = f"millrace, {n} thread{'s' if n > 1 else ''}"
+                yield workload, name, lambda memory, n=n: bench.millrace("threads", n, memory)
+            continue
+        if workload in PHOTOS:
+            yield workload, report.LIMIT, lambda memory, w=workload: bench.limit(w)
+        yield workload, report.OURS, lambda memory, w=workload: bench.millrace(w, 2, memory)
+        for rival in RIVALS:
+            if workload in rival.workloads and rival.environment in usable:
+                yield workload, rival.name, lambda memory, r=rival, w=workload: bench.rival(r, w, memory)
+
+
+# ---- The whole ------------------------------------------------------------------------------
+def first_line(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[0]
+    except (OSError, IndexError):
+        return "unknown"
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="ascii") as lines:
+        cpu = next((line.split(": ", 1)[1].strip() for line in lines if "model name" in line), "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    git = ["git", "-C", ROOT, "describe", "--always", "--dirty"]
+    return {
+        "cpu": cpu,
+        "cpus": os.cpu_count(),
+        "memory_gb": round(memory / 1e9, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "libjpeg-turbo": first_line(["pkg-config", "--modversion", "libjpeg"]),
+        "compiler": first_line(["cc", "--version"]),
+        "millrace": first_line(git),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def make_environments():
+    made = {}
+    for name in environments.ENVIRONMENTS:
+        made[name] = environments.make(name, VENVS)
+        print(f"environment {name}: {made[name].get('error') or made[name]['versions']}", flush=True)
+    return made
+
+
+def prepare_rivals(bench, wanted, made):
+    for rival in RIVALS:
+        for workload in set(rival.workloads) & set(wanted):
+            if rival.prepares and "error" not in made[rival.environment]:
+                try:
+                    bench.rival(rival, workload, prepare=True)
+                except Failed as failure:
+                    print(f"{rival.name}, {workload}: {failure}", flush=True)
+
+
+def run_round(bench, wanted, usable, number, results):
+    """Round 0 watches memory; its times do not count."""
+    for workload, loader, function in jobs(bench, wanted, usable):
+        row = {"workload": workload, "loader": loader, "round": number}
+        if number == 0 and loader == report.LIMIT:
+            continue
+        try:
+            row.update(function(number == 0))
+            shown = f"{row['samples_per_second']:.0f}/s"
+        except Failed as failure:
+            row["error"] = shown = str(failure)
+        print(f"round {number}  {workload:8} {loader:40} {shown}", flush=True)
+        results["runs"].append(row)
+
+
+def save(results):
+    with open(RESULTS, "w", encoding="utf-8") as out:
+        json.dump(results, out, indent=1)
+        out.write("\n")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="millrace against other loaders")
+    parser.add_argument("folder", nargs="?", help="JPEG files, in folders or not")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8, help="of each run")
+    parser.add_argument("--workloads", default="train,val,large,array,threads")
+    parser.add_argument("--millrace", default=os.path.join(ROOT, "build/release/millrace"))
+    parser.add_argument("--report", action="store_true", help="only write the documents anew")
+    options = parser.parse_args()
+    options.millrace = os.path.abspath(options.millrace)
+    return options
+
+
+def choose_folder(options):
+    if options.folder:
+        return options.folder
+    shared = os.path.join(os.path.dirname(ROOT), "shared/data/photos")
+    return shared if os.path.isdir(shared) else data.demo_photos(ROOT)
+
+
+def measure(options):
+    wanted = options.workloads.split(",")
+    os.makedirs(VENVS, exist_ok=True)
+    made = make_environments()
+    workloads, facts = data.prepare(choose_folder(options), CACHE)
+    bench = Bench(options, workloads)
+    results = {"machine": machine(), "rounds": options.rounds, "seconds": options.seconds,
+               "data": facts, "environments": made, "runs": []}  # fmt: skip
+    prepare_rivals(bench, wanted, made)
+    usable = {name for name, made_one in made.items() if "error" not in made_one}
+    for number in range(options.rounds + 1):
+        run_round(bench, wanted, usable, number, results)
+    if "train" in wanted:
+        results["profile"] = profile_ops.profile(bench.command("train", 2, bench.steps["train", 2]), CACHE)
+    save(results)
+
+
+def main():
+    options = arguments()
+    if not options.report:
+        measure(options)
+    with open(RESULTS, encoding="utf-8") as results:
+        report.write(json.load(results), os.path.join(ROOT, "docs"))
+    print("written: docs/benchmarks.md docs/benchmarks.svg docs/benchmarks.json")
+
+
+if __name__ == "__main__":
+    main()

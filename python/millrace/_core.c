@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _core.c - the module millrace._core: the tables, pipelines and loaders of the C library as Python
+ * objects. It knows no op, no source and no parameter by name. */
+#include "_binding.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+module_state *state_of_module(PyObject *module) {
+    return PyModule_GetState(module);
+}
+
+module_state *state_of_type(PyTypeObject *type) {
+    return PyType_GetModuleState(type);
+}
+
+static void free_object(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(object);
+    Py_DECREF(type);
+}
+
+static void *alloc_object(PyTypeObject *type) {
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    return alloc(type, 0);
+}
+
+/* ---- Errors: which class is chosen in _errors.py ---- */
+static PyObject *cause_of(const mr_error *err, PyObject *causes) {
+    if (!causes || err->sample < 0) {
+        return Py_NewRef(Py_None);
+    }
+    PyObject *key = PyLong_FromLongLong(err->sample);
+    PyObject *cause = key ? PyDict_GetItemWithError(causes, key) : NULL;
+    Py_XDECREF(key);
+    return Py_NewRef(cause ? cause : Py_None);
+}
+
+static PyObject *error_values(const mr_error *err) {
+    char text[sizeof(mr_error) + 256];
+    mr_error_format(err, text, sizeof text);
+    return Py_BuildValue("{s:i,s:i,s:L,s:L,s:s,s:s,s:s,s:s,s:s,s:s}", "code", (int)err->code, "sys",
+                         err->sys, "sample", (long long)err->sample, "offset",
+                         (long long)err->offset, "op", err->op, "where", err->where, "source",
+                         err->source, "text", err->text, "hint", err->hint, "message", text);
+}
+
+PyObject *raise_error(module_state *state, const mr_error *err, PyObject *causes) {
+    PyObject *values = error_values(err), *cause = cause_of(err, causes);
+    PyObject *result =
+        values ? PyObject_CallFunctionObjArgs(state->raise, values, cause, NULL) : NULL;
+    Py_XDECREF(values);
+    Py_XDECREF(cause);
+    Py_XDECREF(result); /* it raises */
+    return NULL;
+}
+
+/* ---- Tables ---- */
+static PyObject *text_or_none(const char *text) {
+    return text ? PyUnicode_FromString(text) : Py_NewRef(Py_None);
+}
+
+static PyObject *choices_list(const mr_param *row) {
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && row->choices && row->choices[i]; i++) {
+        PyObject *text = PyUnicode_FromString(row->choices[i]);
+        if (!text || PyList_Append(list, text) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
+static PyObject *row_dict(const mr_param *row) {
+    static const char *const kinds[] = {"int",  "float",  "bool",    "choice", "string",
+                                        "ints", "floats", "strings", "bytes"};
+    return Py_BuildValue("{s:s,s:s,s:N,s:N,s:N}", "name", row->name, "kind", kinds[row->kind],
+                         "default", text_or_none(row->fallback), "choices", choices_list(row),
+                         "doc", text_or_none(row->doc));
+}
+
+static PyObject *rows_list(const mr_param *row) {
+    PyObject *list = PyList_New(0);
+    for (; list && row && row->name; row++) {
+        PyObject *dict = row_dict(row);
+        if (!dict || PyList_Append(list, dict) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(dict);
+    }
+    return list;
+}
+
+static PyObject *table(const char *name, const char *summary, const char *doc,
+                       const mr_param *rows) {
+    return Py_BuildValue("{s:s,s:s,s:N,s:N}", "name", name, "summary", summary, "doc",
+                         text_or_none(doc), "params", rows_list(rows));
+}
+
+static int append(PyObject *list, PyObject *item) {
+    int failed = !item || PyList_Append(list, item) < 0;
+    Py_XDECREF(item);
+    return failed;
+}
+
+static PyObject *tables(PyObject *module, PyObject *unused) {
+    PyObject *ops = PyList_New(0), *sources = PyList_New(0);
+    int failed = !ops || !sources;
+    (void)module;
+    (void)unused;
+    for (int32_t i = 0; !failed && i < mr_n_ops(); i++) {
+        const mr_op_class *op = mr_op_at(i);
+        failed = append(ops, table(op->name, op->summary, op->doc, op->params));
+    }
+    for (int32_t i = 0; !failed && i < mr_n_sources(); i++) {
+        const mr_source_class *source = mr_source_at(i);
+        failed = append(sources, table(source->name, source->summary, source->doc, source->params));
+    }
+    if (failed) {
+        Py_XDECREF(ops);
+        Py_XDECREF(sources);
+        return NULL;
+    }
+    return Py_BuildValue("{s:N,s:N,s:N}", "ops", ops, "sources", sources, "settings",
+                         rows_list(mr_settings_params()));
+}
+
+/* ---- Pipeline ---- */
+typedef struct pipeline {
+    PyObject_HEAD mr_pipeline *pipeline;
+    host *host; /* or NULL */
+} pipeline;
+
+static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    module_state *state = state_of_type(type);
+    static char *names[] = {"json", "host", NULL};
+    const char *json = NULL;
+    Py_ssize_t size = 0;
+    PyObject *given = Py_None;
+    mr_error err = MR_ERROR_INIT;
+    mr_tables extra = {0};
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s#|O", names, &json, &size, &given)) {
+        return NULL;
+    }
+    if (given != Py_None && Py_TYPE(given) != state->host) {
+        PyErr_SetString(PyExc_TypeError, "host must be a Host");
+        return NULL;
+    }
+    pipeline *self = alloc_object(type);
+    if (!self) {
+        return NULL;
+    }
+    if (given != Py_None) {
+        self->host = (host *)Py_NewRef(given);
+        extra = host_tables(self->host);
+    }
+    if (mr_pipeline_parse_with(&self->pipeline, json, (size_t)size, &extra, &err) < 0) {
+        Py_DECREF(self);
+        return raise_error(state, &err, NULL);
+    }
+    return (PyObject *)self;
+}
+
+static void pipeline_dealloc(PyObject *object) {
+    pipeline *self = (pipeline *)object;
+    mr_pipeline_free(self->pipeline);
+    Py_XDECREF((PyObject *)self->host);
+    free_object(object);
+}
+
+static PyObject *pipeline_json(PyObject *object, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(mr_pipeline_json(((pipeline *)object)->pipeline));
+}
+
+static PyObject *pipeline_fingerprint(PyObject *object, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(mr_pipeline_fingerprint(((pipeline *)object)->pipeline));
+}
+
+PyObject *type_tuple(const mr_type *type) {
+    static const char *const layouts[] = {"", "hwc", "chw"};
+    PyObject *dims = PyTuple_New(type->n_dims);
+    for (int32_t i = 0; dims && i < type->n_dims; i++) {
+        PyTuple_SetItem(dims, i, PyLong_FromLongLong(type->dims[i]));
+    }
+    return Py_BuildValue("(sNs)", mr_dtype_name(type->dtype), dims, layouts[type->layout]);
+}
+
+/* Fields of a sample as delivered: [(name, dtype, dims, layout), ...] */
+static PyObject *pipeline_fields(PyObject *object, void *unused) {
+    const mr_pipeline *p = ((pipeline *)object)->pipeline;
+    PyObject *list = PyList_New(0);
+    (void)unused;
+    for (int32_t i = 0; list && i < mr_pipeline_n_fields(p); i++) {
+        const mr_field *field = mr_pipeline_field(p, i);
+        if (append(list, Py_BuildValue("(sN)", field->name, type_tuple(&field->type)))) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+/* [(name, field, type text), ...] of the source and of each op. */
+static PyObject *pipeline_stages(PyObject *object, void *unused) {
+    const mr_pipeline *p = ((pipeline *)object)->pipeline;
+    PyObject *list = PyList_New(0);
+    char text[128];
+    (void)unused;
+    for (int32_t i = 0; list && i < mr_pipeline_n_stages(p); i++) {
+        const mr_stage *stage = mr_pipeline_stage(p, i);
+        mr_type_text(&stage->out, text, sizeof text);
+        if (append(list, Py_BuildValue("(sss)", stage->name, stage->field, text))) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+static PyObject *pipeline_batch(PyObject *object, void *unused) {
+    (void)unused;
+    return PyLong_FromLongLong(mr_pipeline_settings(((pipeline *)object)->pipeline)->batch);
+}
+
+static PyGetSetDef pipeline_values[] = {
+    {"json", pipeline_json, NULL, NULL, NULL},
+    {"fingerprint", pipeline_fingerprint, NULL, NULL, NULL},
+    {"fields", pipeline_fields, NULL, NULL, NULL},
+    {"stages", pipeline_stages, NULL, NULL, NULL},
+    {"batch", pipeline_batch, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot pipeline_slots[] = {
+    {Py_tp_doc, "A checked pipeline document."},
+    {Py_tp_new, pipeline_new},
+    {Py_tp_dealloc, pipeline_dealloc},
+    {Py_tp_getset, pipeline_values},
+    {0, NULL},
+};
+
+static PyType_Spec pipeline_spec = {.name = "millrace._core.Pipeline",
+                                    .basicsize = sizeof(pipeline),
+                                    .flags = Py_TPFLAGS_DEFAULT,
+                                    .slots = pipeline_slots};
+
+/* ---- Memory from Python, pinned for instance ---- */
+typedef struct block {
+    struct block *next;
+    void *address; /* as handed out */
+    Py_buffer view;
+} block;
+
+/* Lives as long as the loader or any block. All under the GIL. */
+typedef struct python_memory {
+    PyObject *alloc; /* size -> object with a writable buffer */
+    block *blocks;
+    size_t references;
+} python_memory;
+
+static void drop_memory(python_memory *memory) {
+    if (--memory->references == 0) {
+        Py_DECREF(memory->alloc);
+        free(memory);
+    }
+}
+
+static void *take_block(python_memory *memory, size_t size, size_t align) {
+    PyObject *object = PyObject_CallFunction(memory->alloc, "n", (Py_ssize_t)(size + align));
+    block *new = calloc(1, sizeof *new);
+    int failed = !object || !new || PyObject_GetBuffer(object, &new->view, PyBUF_WRITABLE) < 0;
+    Py_XDECREF(object);
+    if (failed || (size_t) new->view.len < size + align) {
+        PyErr_Clear();
+        free(new);
+        return NULL;
+    }
+    uintptr_t first = (uintptr_t) new->view.buf;
+    new->address = (void *)((first + align - 1) & ~(uintptr_t)(align - 1));
+    new->next = memory->blocks;
+    memory->blocks = new;
+    memory->references++;
+    return new->address;
+}
+
+static void *python_alloc(void *user, size_t size, size_t align) {
+    PyGILState_STATE gil = PyGILState_Ensure();
+    void *address = take_block(user, size, align);
+    PyGILState_Release(gil);
+    return address;
+}
+
+static void python_release(void *user, void *address, size_t size) {
+    python_memory *memory = user;
+    (void)size;
+    if (!Py_IsInitialized()) {
+        return;
+    }
+    PyGILState_STATE gil = PyGILState_Ensure();
+    block **at = &memory->blocks;
+    while ((*at)->address != address) {
+        at = &(*at)->next;
+    }
+    block *old = *at;
+    *at = old->next;
+    PyBuffer_Release(&old->view);
+    free(old);
+    drop_memory(memory);
+    PyGILState_Release(gil);
+}
+
+/* ---- Loader ---- */
+typedef struct loader {
+    PyObject_HEAD mr_loader *loader;
+    pipeline *pipeline;
+    python_memory *memory; /* or NULL */
+    PyObject *log;         /* text -> None, or NULL */
+    bool busy;             /* a thread is inside next */
+} loader;
+
+static void write_log(void *user, const char *text) {
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *result = PyObject_CallFunction(((loader *)user)->log, "s", text);
+    if (!result) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(result);
+    PyGILState_Release(gil);
+}
+
+typedef struct loader_values {
+    mr_options options;
+    PyObject *pipeline, *allocator, *log;
+    const char *io;
+} loader_values;
+
+static int parse_loader(PyObject *args, PyObject *keywords, module_state *state, loader_values *v) {
+    static char *names[] = {"pipeline",    "threads",
+                            "world",       "rank",
+                            "seed",        "batch",
+                            "epochs",      "state",
+                            "digest",      "poison",
+                            "first_epoch", "batches_ahead",
+                            "reads",       "read_ahead_bytes",
+                            "disable_cpu", "allocator",
+                            "log",         "io",
+                            NULL};
+    mr_options *o = &v->options;
+    int digest = 0, poison = 0;
+    long long seed = -1, batch = 0, epochs = 0, first = 0, read_ahead = 0;
+    Py_ssize_t state_size = 0;
+    if (!PyArg_ParseTupleAndKeywords(
+            args, keywords, "O!|IIILLLz#ppLIILzOOs", names, state->pipeline, &v->pipeline,
+            &o->threads, &o->world, &o->rank, &seed, &batch, &epochs, &o->state, &state_size,
+            &digest, &poison, &first, &o->batches_ahead, &o->reads_in_flight, &read_ahead,
+            &o->disable_cpu, &v->allocator, &v->log, &v->io)) {
+        return 0;
+    }
+    o->seed = seed;
+    o->batch = batch;
+    o->epochs = epochs;
+    o->first_epoch = first;
+    o->read_ahead_bytes = read_ahead;
+    o->state_size = (size_t)state_size;
+    o->digest = digest != 0;
+    o->poison = poison != 0;
+    o->io = !v->io || strcmp(v->io, "auto") == 0 ? MR_IO_AUTO
+            : strcmp(v->io, "uring") == 0        ? MR_IO_URING
+                                                 : MR_IO_PREAD;
+    return 1;
+}
+
+static int use_python_memory(loader *self, PyObject *alloc, mr_allocator *out) {
+    self->memory = calloc(1, sizeof *self->memory);
+    if (!self->memory) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    *self->memory = (python_memory){.alloc = Py_NewRef(alloc), .references = 1};
+    *out = (mr_allocator){python_alloc, python_release, self->memory};
+    return 1;
+}
+
+static PyObject *loader_open(loader *self, loader_values *v, module_state *state) {
+    mr_error err = MR_ERROR_INIT;
+    mr_allocator allocator;
+    mr_status status;
+    processes *others = self->pipeline->host ? self->pipeline->host->processes : NULL;
+    if (others) {
+        allocator = processes_allocator(others);
+        v->options.allocator = &allocator;
+    } else if (v->allocator && v->allocator != Py_None) {
+        if (!use_python_memory(self, v->allocator, &allocator)) {
+            return NULL;
+        }
+        v->options.allocator = &allocator;
+    }
+    if (v->log && v->log != Py_None) {
+        self->log = Py_NewRef(v->log);
+        v->options.log = (mr_log){write_log, self};
+    }
+    Py_BEGIN_ALLOW_THREADS status =
+        mr_loader_open(&self->loader, self->pipeline->pipeline, &v->options, &err);
+    Py_END_ALLOW_THREADS if (status < 0) {
+        host *h = self->pipeline->host;
+        return raise_error(state, &err, h ? h->exceptions : NULL);
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    module_state *state = state_of_type(type);
+    loader_values values = {.options = MR_OPTIONS_INIT};
+    if (!parse_loader(args, keywords, state, &values)) {
+        return NULL;
+    }
+    loader *self = alloc_object(type);
+    if (!self) {
+        return NULL;
+    }
+    self->pipeline = (pipeline *)Py_NewRef(values.pipeline);
+    if (!loader_open(self, &values, state)) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+/* A thread that is inside next is made to leave first. */
+static void loader_end(loader *self) {
+    mr_loader *old = self->loader;
+    host *h = self->pipeline->host;
+    if (!old) {
+        return;
+    }
+    self->loader = NULL;
+    if (h) {
+        host_stop(h);
+    }
+    Py_BEGIN_ALLOW_THREADS mr_loader_cancel(old);
+    Py_END_ALLOW_THREADS while (self->busy) {
+        Py_BEGIN_ALLOW_THREADS usleep(1000);
+        Py_END_ALLOW_THREADS
+    }
+    Py_BEGIN_ALLOW_THREADS mr_loader_close(old);
+    Py_END_ALLOW_THREADS if (h) {
+        host_end_threads(h);
+    }
+}
+
+static void loader_dealloc(PyObject *object) {
+    loader *self = (loader *)object;
+    if (self->pipeline) {
+        loader_end(self);
+    }
+    if (self->memory) {
+        drop_memory(self->memory);
+    }
+    Py_XDECREF((PyObject *)self->pipeline);
+    Py_XDECREF(self->log);
+    free_object(object);
+}
+
+static PyObject *loader_close(PyObject *object, PyObject *unused) {
+    (void)unused;
+    loader_end((loader *)object);
+    Py_RETURN_NONE;
+}
+
+static mr_loader *usable(loader *self) {
+    if (!self->loader) {
+        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+    } else if (self->busy) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "another thread is inside next(): a loader has one consumer at a time");
+        return NULL;
+    }
+    return self->loader;
+}
+
+/* Waits in slices, so that Ctrl-C is noticed. */
+static mr_status wait_for_next(loader *self, mr_batch **out, mr_error *err) {
+    enum { SLICE_NS = 50 * 1000 * 1000 };
+    mr_loader *l = self->loader;
+    mr_status status = MR_LATER;
+    self->busy = true;
+    while (status == MR_LATER) {
+        Py_BEGIN_ALLOW_THREADS status = mr_loader_next_within(l, SLICE_NS, out, err);
+        Py_END_ALLOW_THREADS if (status == MR_LATER && PyErr_CheckSignals() < 0) {
+            break;
+        }
+    }
+    self->busy = false;
+    return status;
+}
+
+static PyObject *loader_next(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    mr_error err = MR_ERROR_INIT;
+    mr_batch *taken = NULL;
+    (void)unused;
+    if (!usable(self)) {
+        return NULL;
+    }
+    mr_status status = wait_for_next(self, &taken, &err);
+    if (status == MR_OK) {
+        return batch_new(state_of_type(Py_TYPE(object)), taken);
+    }
+    if (status == MR_LATER) { /* a signal's handler raised */
+        return NULL;
+    }
+    if (status == MR_END) {
+        Py_RETURN_NONE;
+    }
+    host *h = self->pipeline->host;
+    return raise_error(state_of_type(Py_TYPE(object)), &err, h ? h->exceptions : NULL);
+}
+
+static PyObject *loader_save(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    char text[MR_STATE_MAX];
+    mr_error err = MR_ERROR_INIT;
+    (void)unused;
+    if (!usable(self)) {
+        return NULL;
+    }
+    if (mr_loader_save(self->loader, text, sizeof text, &err) < 0) {
+        return raise_error(state_of_type(Py_TYPE(object)), &err, NULL);
+    }
+    return PyUnicode_FromString(text);
+}
+
+static PyObject *loader_digest(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    char text[33];
+    (void)unused;
+    if (!usable(self)) {
+        return NULL;
+    }
+    mr_loader_digest(self->loader, text);
+    return PyUnicode_FromString(text);
+}
+
+static PyObject *loader_stats(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    mr_stats s = {.size = (uint32_t)sizeof s};
+    (void)unused;
+    if (!self->loader) {
+        return usable(self) ? NULL : NULL;
+    }
+    mr_loader_stats(self->loader, &s);
+    return Py_BuildValue("{s:I,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:I,s:I,s:I,s:s,s:s}", "threads",
+                         s.threads, "samples", (long long)s.samples, "batches",
+                         (long long)s.batches, "skipped", (long long)s.skipped, "bytes_read",
+                         (long long)s.bytes_read, "wait_ns", (long long)s.wait_ns, "memory_bound",
+                         (long long)s.memory_bound, "batch_bytes", (long long)s.batch_bytes,
+                         "batches_ahead", s.batches_ahead, "reads_in_flight", s.reads_in_flight,
+                         "morsel", s.morsel, "io", s.io, "cpu", s.cpu);
+}
+
+static PyObject *loader_skips(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    mr_skip skip;
+    PyObject *list = PyList_New(0);
+    (void)unused;
+    if (!list || !usable(self)) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    for (int64_t i = 0; list && i < mr_loader_n_skips(self->loader); i++) {
+        mr_loader_skip(self->loader, i, &skip);
+        PyObject *item =
+            Py_BuildValue("{s:L,s:L,s:L,s:L,s:s,s:s,s:s}", "epoch", (long long)skip.epoch, "step",
+                          (long long)skip.step, "sample", (long long)skip.sample, "replacement",
+                          (long long)skip.replacement, "file", skip.error->source, "op",
+                          skip.error->op, "text", skip.error->text);
+        if (append(list, item)) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+#define LOADER_NUMBER(name, function)                                                              \
+    static PyObject *loader_get_##name(PyObject *object, void *unused) {                           \
+        (void)unused;                                                                              \
+        mr_loader *l = usable((loader *)object);                                                   \
+        return l ? PyLong_FromLongLong(function(l)) : NULL;                                        \
+    }
+LOADER_NUMBER(n_samples, mr_loader_n_samples)
+LOADER_NUMBER(n_steps, mr_loader_n_steps)
+LOADER_NUMBER(steps_left, mr_loader_steps_left)
+
+static PyObject *loader_fingerprint(PyObject *object, void *unused) {
+    (void)unused;
+    mr_loader *l = usable((loader *)object);
+    return l ? PyUnicode_FromString(mr_loader_fingerprint(l)) : NULL;
+}
+
+static PyMethodDef loader_methods[] = {
+    {"next", loader_next, METH_NOARGS, "The next batch, or None at the end."},
+    {"save", loader_save, METH_NOARGS, "The state after the last delivered batch, as JSON."},
+    {"digest", loader_digest, METH_NOARGS, "Digest of all delivered batches."},
+    {"stats", loader_stats, METH_NOARGS, "Statistics."},
+    {"skips", loader_skips, METH_NOARGS, "Bad samples that were replaced."},
+    {"close", loader_close, METH_NOARGS, "Ends its threads."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef loader_values_[] = {
+    {"n_samples", loader_get_n_samples, NULL, NULL, NULL},
+    {"n_steps", loader_get_n_steps, NULL, NULL, NULL},
+    {"steps_left", loader_get_steps_left, NULL, NULL, NULL},
+    {"fingerprint", loader_fingerprint, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot loader_slots[] = {
+    {Py_tp_doc, "A pipeline at work."}, {Py_tp_new, loader_new},
+    {Py_tp_dealloc, loader_dealloc},    {Py_tp_methods, loader_methods},
+    {Py_tp_getset, loader_values_},     {0, NULL},
+};
+
+static PyType_Spec loader_spec = {.name = "millrace._core.Loader",
+                                  .basicsize = sizeof(loader),
+                                  .flags = Py_TPFLAGS_DEFAULT,
+                                  .slots = loader_slots};
+
+/* ---- Module ---- */
+static int add_type(PyObject *module, PyType_Spec *spec, const char *name, PyTypeObject **out) {
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    *out = (PyTypeObject *)type;
+    return type ? PyModule_AddObjectRef(module, name, type) : -1;
+}
+
+static int set_raiser(PyObject *module, PyObject *raiser) {
+    module_state *state = state_of_module(module);
+    Py_XDECREF(state->raise);
+    state->raise = Py_NewRef(raiser);
+    return 0;
+}
+
+static PyObject *use_raiser(PyObject *module, PyObject *raiser) {
+    set_raiser(module, raiser);
+    Py_RETURN_NONE;
+}
+
+static int exec_module(PyObject *module) {
+    module_state *state = state_of_module(module);
+    set_raiser(module, Py_None);
+    if (PyModule_AddStringConstant(module, "version", mr_version()) < 0 ||
+        add_type(module, &array_spec, "Array", &state->array) < 0 ||
+        add_type(module, &batch_spec, "Batch", &state->batch) < 0 ||
+        add_type(module, &host_spec, "Host", &state->host) < 0 ||
+        add_type(module, &pipeline_spec, "Pipeline", &state->pipeline) < 0 ||
+        add_type(module, &loader_spec, "Loader", &state->loader) < 0) {
+        return -1;
+    }
+    return 0;
+}
+
+static int traverse_module(PyObject *module, visitproc visit, void *arg) {
+    module_state *state = state_of_module(module);
+    Py_VISIT(state->raise);
+    Py_VISIT(state->array);
+    Py_VISIT(state->batch);
+    Py_VISIT(state->host);
+    Py_VISIT(state->pipeline);
+    Py_VISIT(state->loader);
+    return 0;
+}
+
+static int clear_module(PyObject *module) {
+    module_state *state = state_of_module(module);
+    Py_CLEAR(state->raise);
+    Py_CLEAR(state->array);
+    Py_CLEAR(state->batch);
+    Py_CLEAR(state->host);
+    Py_CLEAR(state->pipeline);
+    Py_CLEAR(state->loader);
+    return 0;
+}
+
+static PyMethodDef module_methods[] = {
+    {"tables", tables, METH_NOARGS, "Ops, sources and settings with their parameters."},
+    {"use_raiser", use_raiser, METH_O, "Which function raises errors."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, exec_module}, {0, NULL}};
+
+struct PyModuleDef millrace_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_core",
+    .m_doc = "The binding under the package millrace.",
+    .m_size = sizeof(module_state),
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+    .m_traverse = traverse_module,
+    .m_clear = clear_module,
+};
+
+PyMODINIT_FUNC PyInit__core(void);
+PyMODINIT_FUNC PyInit__core(void) {
+    return PyModuleDef_Init(&millrace_module);
+}
