@@ -88,7 +88,8 @@ typedef struct compiler {
     mr_pipeline *pipeline;
     mr_tables tables;
     mr_type types[MR_MAX_SLOTS]; /* of each slot after the ops so far */
-    bool live[MR_MAX_SLOTS];     /* part of the sample after the ops so far */
+    int32_t now[MR_MAX_FIELDS];  /* the sample after the ops so far: slots, in order */
+    int32_t n_now;
     mr_error *err;
 } compiler;
 
@@ -222,20 +223,12 @@ static const char *const common_op_keys[] = {"field", NULL};
 
 /* The slot of a field of the sample as it is now, or -1. */
 static int32_t find_field(const compiler *c, const char *name) {
-    for (int32_t i = 0; i < c->pipeline->n_slots; i++) {
-        if (c->live[i] && strcmp(c->pipeline->slots[i].name, name) == 0) {
-            return i;
+    for (int32_t i = 0; i < c->n_now; i++) {
+        if (strcmp(c->pipeline->slots[c->now[i]].name, name) == 0) {
+            return c->now[i];
         }
     }
     return -1;
-}
-
-static int32_t first_field(const compiler *c) {
-    int32_t slot = 0;
-    while (slot < c->pipeline->n_slots && !c->live[slot]) {
-        slot++;
-    }
-    return slot;
 }
 
 static const char *source_words(const mr_pipeline *p, char *buffer, size_t size) {
@@ -246,11 +239,9 @@ static const char *source_words(const mr_pipeline *p, char *buffer, size_t size)
 static mr_status unknown_field(const compiler *c, const char *name, const char *where) {
     const mr_pipeline *p = c->pipeline;
     char list[160] = "", shown[64], words[64];
-    for (int32_t i = 0; i < p->n_slots; i++) {
+    for (int32_t i = 0; i < c->n_now; i++) {
         size_t used = strlen(list);
-        if (c->live[i]) {
-            snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", p->slots[i].name);
-        }
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", p->slots[c->now[i]].name);
     }
     mr_text_escape(shown, sizeof shown, name);
     mr_error_at_json(c->err, where);
@@ -264,7 +255,7 @@ static mr_status unknown_field(const compiler *c, const char *name, const char *
 static mr_status choose_field(const compiler *c, json_t *params, const char *where, int32_t *out) {
     json_t *name = params ? json_object_get(params, "field") : NULL;
     char path[160];
-    *out = first_field(c);
+    *out = c->now[0];
     if (!name) {
         return MR_OK;
     }
@@ -299,54 +290,59 @@ static mr_status fill_op(compiler *c, mr_op_node *node, json_t *params, const ch
 }
 
 /* ---- Ops on whole samples ---- */
-static int32_t take_inputs(compiler *c, mr_op_node *node, mr_field *in) {
-    const mr_pipeline *p = c->pipeline;
-    for (int32_t i = 0; i < p->n_slots; i++) {
-        if (c->live[i] && (!node->named || i == node->field)) {
-            in[node->n_inputs] = p->slots[i];
-            in[node->n_inputs].type = c->types[i];
-            node->inputs[node->n_inputs++] = i;
-            c->live[i] = false;
-        }
-    }
-    return node->n_inputs;
+static void take_input(const compiler *c, mr_op_node *node, int32_t slot, mr_field *in) {
+    in[node->n_inputs] = c->pipeline->slots[slot];
+    in[node->n_inputs].type = c->types[slot];
+    node->inputs[node->n_inputs++] = slot;
 }
 
-static mr_status add_output(compiler *c, mr_op_node *node, const mr_field *field) {
+static void take_inputs(const compiler *c, mr_op_node *node, mr_field *in) {
+    for (int32_t i = 0; i < c->n_now; i++) {
+        if (!node->named || c->now[i] == node->field) {
+            take_input(c, node, c->now[i], in);
+        }
+    }
+}
+
+static mr_status add_slot(compiler *c, const mr_field *field) {
     mr_pipeline *p = c->pipeline;
     if (p->n_slots == MR_MAX_SLOTS) {
         return mr_fail(c->err, MR_E_LIMIT, "the pipeline makes more than %d fields", MR_MAX_SLOTS);
     }
-    if (find_field(c, field->name) >= 0) {
-        return mr_fail(c->err, MR_E_PARAM, "there would be two fields \"%s\"", field->name);
-    }
     p->slots[p->n_slots] = *field;
-    c->types[p->n_slots] = field->type;
-    c->live[p->n_slots++] = true;
-    node->n_outputs++;
+    c->types[p->n_slots++] = field->type;
     return MR_OK;
 }
 
-static int32_t count_live(const compiler *c) {
-    int32_t n = 0;
-    for (int32_t i = 0; i < c->pipeline->n_slots; i++) {
-        n += c->live[i];
+/* Outputs come in the place of the inputs. */
+static void replace_inputs(compiler *c, const mr_op_node *node) {
+    int32_t kept[MR_MAX_FIELDS], n = 0;
+    for (int32_t i = 0; i < c->n_now; i++) {
+        bool is_input = !node->named || c->now[i] == node->field;
+        for (int32_t k = 0; is_input && c->now[i] == node->inputs[0] && k < node->n_outputs; k++) {
+            kept[n++] = node->first_output + k;
+        }
+        if (!is_input) {
+            kept[n++] = c->now[i];
+        }
     }
-    return n;
+    memcpy(c->now, kept, sizeof kept);
+    c->n_now = n;
 }
 
 static mr_status plan_sample(compiler *c, mr_op_node *node) {
     mr_field in[MR_MAX_FIELDS], out[MR_MAX_FIELDS];
-    int32_t n_in = take_inputs(c, node, in), n_out = 0;
-    MR_TRY(node->class->plan_sample(node->params, in, n_in, out, &n_out, c->err));
+    take_inputs(c, node, in);
+    MR_TRY(
+        node->class->plan_sample(node->params, in, node->n_inputs, out, &node->n_outputs, c->err));
+    if (node->n_outputs < 1 || (node->named && node->n_outputs > 1)) {
+        return mr_fail(c->err, MR_E_INTERNAL, "the op gives %d fields", node->n_outputs);
+    }
     node->first_output = c->pipeline->n_slots;
-    for (int32_t i = 0; i < n_out; i++) {
-        MR_TRY(add_output(c, node, &out[i]));
+    for (int32_t i = 0; i < node->n_outputs; i++) {
+        MR_TRY(add_slot(c, &out[i]));
     }
-    if (n_out < 1 || count_live(c) > MR_MAX_FIELDS) {
-        return mr_fail(c->err, MR_E_LIMIT, "a sample has 1 to %d fields, not %d", MR_MAX_FIELDS,
-                       count_live(c));
-    }
+    replace_inputs(c, node);
     node->out = out[0].type;
     return MR_OK;
 }
@@ -378,7 +374,7 @@ static mr_status compile_op(compiler *c, json_t *item, int32_t index) {
     mr_error_at_op(c->err, node->class->name);
     MR_TRY(choose_field(c, params, where, &node->field));
     node->named = params && json_object_get(params, "field") &&
-                  (node->class->run_sample || node->field != first_field(c));
+                  (node->class->run_sample || node->field != c->now[0]);
     node->op_word = mr_op_word(node->class->name, count_earlier(p, node->class));
     p->n_ops++; /* from here on freed with the pipeline */
     MR_TRY(fill_op(c, node, params, where));
@@ -401,7 +397,7 @@ static mr_status compile_ops(compiler *c, json_t *document) {
     p->n_slots = p->n_source_fields;
     for (int32_t i = 0; i < p->n_slots; i++) {
         c->types[i] = p->slots[i].type;
-        c->live[i] = true;
+        c->now[c->n_now++] = i;
     }
     for (size_t i = 0; i < n; i++) {
         MR_TRY(compile_op(c, json_array_get(list, i), (int32_t)i));
@@ -473,9 +469,9 @@ static mr_status compile_fields(compiler *c) {
     for (int32_t i = 0; i < p->settings.fields.n; i++) {
         MR_TRY(deliver_named(c, i));
     }
-    for (int32_t i = 0; p->settings.fields.n == 0 && i < p->n_slots; i++) {
-        if (c->live[i] && !p->slots[i].optional) {
-            deliver(c, i);
+    for (int32_t i = 0; p->settings.fields.n == 0 && i < c->n_now; i++) {
+        if (!p->slots[c->now[i]].optional) {
+            deliver(c, c->now[i]);
         }
     }
     return MR_OK;

@@ -78,6 +78,7 @@ static mr_status lay_out(mr_pool *pool, mr_error *err) {
             return mr_fail(err, MR_E_LIMIT, "a batch of field %s would take %zu bytes",
                            pool->fields[i].name, field_bytes);
         }
+        field_bytes = bytes == 0 ? 1 : field_bytes; /* an empty field has a place too */
         total += (field_bytes + MR_ALIGN - 1) & ~(size_t)(MR_ALIGN - 1);
     }
     pool->block_bytes = total;

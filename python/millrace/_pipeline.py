@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipelines as Python values. Every step is checked by the library as it is added."""
+import json
+import os
+
+import numpy as np
+
+from . import _convert, _core, _host, _tables
+
+
+def _json_value(value):
+    """What json.dumps does not know. Anything else becomes null, which no parameter takes: then the
+    library says what it should have been."""
+    if isinstance(value, np.ndarray) or isinstance(value, np.generic):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return None
+
+
+def _dumps(document, **options):
+    return json.dumps(document, default=_json_value, **options)
+
+
+class Pipeline:
+    """A dataset and what is done to its samples: an immutable value. Every method gives a new one.
+
+    Made by a source, millrace.files(...) for instance, or by Pipeline.from_json. print() shows the
+    document that the command reads."""
+
+    __slots__ = ("_source", "_ops", "_settings", "_functions", "_dataset", "_batch_calls",
+                 "_compiled", "__weakref__")
+
+    def __init__(self, source, ops=(), settings=None, functions=None, dataset=None,
+                 batch_calls=()):
+        self._source, self._ops, self._settings = source, tuple(ops), dict(settings or {})
+        self._functions, self._dataset = dict(functions or {}), dataset
+        self._batch_calls = tuple(batch_calls)
+        self._compiled = self._compile()[0]
+
+    # ---- Documents ----
+
+    @classmethod
+    def from_json(cls, text, functions=None):
+        """Reads a document, as text, bytes or an already parsed dictionary. functions: name to
+        function, for the document's map ops."""
+        document = text if isinstance(text, dict) else None
+        if document is None:
+            try:
+                document = json.loads(text)
+            except ValueError:
+                _core.Pipeline(text)  # says where, as the command does
+                raise
+        if functions or not isinstance(document, dict):
+            return cls._from_parts(document, functions or {})
+        _core.Pipeline(_dumps(document))
+        return cls._from_parts(document, {})
+
+    @classmethod
+    def _from_parts(cls, document, functions):
+        settings = dict(document)
+        source, ops = settings.pop("source"), settings.pop("ops", [])
+        self = cls(_call(source), (), settings)
+        for op in ops:
+            name, values = _call(op)
+            if name == "map":
+                call = functions.get(values.get("function"))
+                if call is None:
+                    raise ValueError(f"there is no function \"{values.get('function')}\": pass "
+                                     "functions={name: function}")
+                self = self.map(call, field=values.get("field"), version=values.get("version", 1))
+            else:
+                self = self._add(name, values)
+        return self
+
+    @property
+    def document(self):
+        """The pipeline as it was written, as a dictionary."""
+        ops = [{name: values} for name, values in self._ops]
+        return {"source": {self._source[0]: self._source[1]}, "ops": ops, **self._settings}
+
+    def to_json(self):
+        """The document with every default written out: the same text for the same pipeline."""
+        return self._compiled.json
+
+    @property
+    def fingerprint(self):
+        """32 digits that name all that determines a sample's bytes."""
+        return self._compiled.fingerprint
+
+    @property
+    def types(self):
+        """Fields of a sample as delivered: {name: (dtype, dims, layout)}; -1 is a dimension that
+        varies."""
+        return dict(self._compiled.fields)
+
+    def __str__(self):
+        document = json.loads(_dumps(self.document))
+        ops = ",\n".join("    " + json.dumps(op) for op in document.pop("ops"))
+        lines = [f'  "source": {json.dumps(document.pop("source"))}']
+        lines.append(f'  "ops": [\n{ops}\n  ]' if ops else '  "ops": []')
+        lines += [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items()]
+        return "{\n" + ",\n".join(lines) + "\n}"
+
+    def __repr__(self):
+        stages = "".join(f"\n  {name:<20} {field:<10} {out}"
+                         for name, field, out in self._compiled.stages)
+        return f"<millrace.Pipeline {self.fingerprint}{stages}>"
+
+    def _repr_html_(self):
+        from html import escape
+        rows = "".join(f"<tr><td>{escape(a)}</td><td>{escape(b)}</td><td>{escape(c)}</td></tr>"
+                       for a, b, c in self._compiled.stages)
+        return ("<table><tr><th>stage</th><th>field</th><th>what comes out</th></tr>"
+                f"{rows}</table>")
+
+    def __eq__(self, other):
+        return isinstance(other, Pipeline) and self.to_json() == other.to_json() and \
+            self._functions.keys() == other._functions.keys()
+
+    __hash__ = None
+
+    def __reduce__(self):
+        return Pipeline, (self._source, self._ops, self._settings, self._functions, self._dataset,
+                          self._batch_calls)
+
+    # ---- Steps ----
+
+    def _with(self, **changes):
+        values = {"source": self._source, "ops": self._ops, "settings": self._settings,
+                  "functions": self._functions, "dataset": self._dataset,
+                  "batch_calls": self._batch_calls, **changes}
+        return Pipeline(**values)
+
+    def _add(self, name, values):
+        return self._with(ops=(*self._ops, (name, values)))
+
+    def _set(self, name, value):
+        return self._with(settings={**self._settings, name: value})
+
+    def _compile(self, sockets=()):
+        host = None
+        if self._functions or self._dataset:
+            host = _host.make_host(list(self._functions.items()), self._dataset, sockets)
+        return _core.Pipeline(_dumps(self.document), host), host
+
+    # ---- Python functions ----
+
+    def map(self, function, *, field=None, fields=None, processes=0, version=1):
+        """Runs a Python function on every sample.
+
+        function(sample) takes a dictionary of numpy arrays, of all fields, and returns one; with
+        field="image" it takes and returns that field alone. function(sample, rng) gets a numpy
+        Generator that depends on seed, epoch and sample and on nothing else.
+
+        fields: what it returns, {"image": ("float32", (3, 224, 224)), "tokens": ("int32", (None,))}
+        (with field: one such tuple); None is a dimension that varies. Otherwise the function is
+        tried on the first two samples: dimensions in which they differ vary.
+
+        processes: run it in so many worker processes instead of in threads under the GIL; arrays
+        go through shared memory. The function must then be importable (no lambda).
+        version: raise it when the function gives other values; part of the fingerprint."""
+        if not callable(function):
+            raise TypeError(f"map() takes a function, not {type(function).__name__}")
+        name, entry = self._name_for(function), _host.Function(
+            function, None, _host.wants_random(function), field is not None, int(processes))
+        values = {"function": name, "version": version}
+        if field is not None:
+            values["field"] = field
+        entry.fields = self._declared(field, fields) if fields is not None else \
+            self._probe(entry, name, values)
+        return self._with(ops=(*self._ops, ("map", values)),
+                          functions={**self._functions, name: entry})
+
+    def _name_for(self, function):
+        name, n = _host.name_of(function), 2
+        unique = name
+        while unique in self._functions:
+            unique, n = f"{name}#{n}", n + 1
+        return unique
+
+    @staticmethod
+    def _declared(field, fields):
+        if field is not None:
+            return [_convert.declared(field, fields)]
+        return [_convert.declared(name, given) for name, given in fields.items()]
+
+    def _probe(self, entry, name, values):
+        """Asks the engine what the function will be given, then gives it two such samples."""
+        one = _host.Function(entry.call, [("any", "uint8", (), "")], False, entry.one_field, 0)
+        host = _host.make_host([*self._functions.items(), (name, one)], self._dataset)
+        document = {**self.document, "batch": 1, "shuffle": False, "fields": []}
+        document["ops"] = [*document["ops"], {"map": values}]
+        _core.Pipeline(_dumps(document), host)
+        names = list(host.inputs(len(self._functions))[0])
+        document["ops"] = document["ops"][:-1]
+        document["fields"] = names
+        samples = self._first_samples(document, names, entry.one_field)
+        return _host.probe(entry, samples, values.get("field"))
+
+    def _first_samples(self, document, names, one_field):
+        from ._loader import sample_values
+        host = _host.make_host(list(self._functions.items()), self._dataset) \
+            if self._functions or self._dataset else None
+        loader = _core.Loader(_core.Pipeline(_dumps(document), host), threads=1, epochs=1)
+        try:
+            samples = []
+            while len(samples) < 2 and (batch := loader.next()) is not None:
+                values = sample_values(batch, names)
+                samples.append((int(np.asarray(batch.samples())[0]),
+                                values[names[0]] if one_field else values))
+            return samples
+        finally:
+            loader.close()
+
+    def map_batch(self, function):
+        """Runs a Python function on every batch as it is taken: function(batch), or
+        function(batch, rng) with a generator that depends on seed, epoch and step. What it returns
+        is delivered."""
+        if not callable(function):
+            raise TypeError(f"map_batch() takes a function, not {type(function).__name__}")
+        return self._with(batch_calls=(*self._batch_calls, function))
+
+    # ---- At work ----
+
+    def loader(self, *, seed=None, epochs=None, batch=None, to="numpy", threads=0, rank=None,
+               world=None, digest=False, ragged="values", pin=None, state=None, batches_ahead=0,
+               reads=0, read_ahead_bytes=0, io="auto", disable_cpu=None, allocator=None):
+        """Opens the dataset and starts the threads; iterate over what it returns.
+
+        seed, epochs, batch: instead of the pipeline's. batch counts over all ranks together.
+        to: "numpy", "torch" or "jax": what batches are made of, without a copy.
+        threads: that compute; 0 is one for each CPU this process may use.
+        rank, world: otherwise from torch.distributed, RANK and WORLD_SIZE, Slurm's or Open MPI's
+        variables, else 0 of 1.
+        state: go on from a state_dict().
+        digest: compute digests of batches and of the run.
+        ragged: fields whose size varies as "values" (values and offsets) or, for torch, "nested".
+        pin: batches in pinned memory; by default for torch where there is a CUDA device.
+        batches_ahead, reads, read_ahead_bytes, io, disable_cpu: as the command's options.
+        allocator: size -> object with a writable buffer, for batch memory."""
+        from ._loader import Loader
+        options = {name: value for name, value in locals().items()
+                   if name not in ("self", "Loader")}
+        return Loader(self, options)
+
+
+def _call(item):
+    """{"name": {...}} or "name": the name and the parameters."""
+    if isinstance(item, str):
+        return item, {}
+    (name, values), = item.items()
+    return name, values
+
+
+# ---- Methods from the tables --------------------------------------------------------------------
+
+
+def _op_method(table):
+    names = _tables.positional_names(table)
+    known = {*names, "field"}
+
+    def method(self, *args, **keywords):
+        values = _tables.bind(table["name"], names, args, keywords)
+        if values.get("field", "") is None:
+            del values["field"]
+        try:
+            return self._add(table["name"], values)
+        except ValueError as error:
+            if known.issuperset(values):
+                raise
+            raise TypeError(str(error)) from None
+    signature = _tables.signature_of(table, "Pipeline", extra=(_tables.FIELD,))
+    return _tables.dress(method, table, signature, "Pipeline.")
+
+
+def _setting_method(row):
+    table = {"name": row["name"], "summary": row["doc"], "doc": None, "params": [row]}
+
+    def method(self, *args, **keywords):
+        values = _tables.bind(row["name"], [row["name"]], args, keywords)
+        if set(values) != {row["name"]}:
+            raise TypeError(f"{row['name']}() takes one argument")
+        return self._set(row["name"], values[row["name"]])
+    required = {**table, "params": [{**row, "default": None}]}
+    return _tables.dress(method, table, _tables.signature_of(required, "Pipeline"), "Pipeline.")
+
+
+def source_function(table):
+    names = _tables.positional_names(table)
+
+    def function(*args, **keywords):
+        values = _tables.bind(table["name"], names, args, keywords)
+        try:
+            return Pipeline((table["name"], values))
+        except ValueError as error:
+            if set(names).issuperset(values):
+                raise
+            raise TypeError(str(error)) from None
+    signature = _tables.signature_of(table, "Pipeline", first=())
+    return _tables.dress(function, table, signature)
+
+
+for _table in _tables.TABLES["ops"]:
+    setattr(Pipeline, _table["name"], _op_method(_table))
+for _row in _tables.TABLES["settings"]:
+    setattr(Pipeline, _row["name"], _setting_method(_row))
+
+
+def dataset(object, fields=None, *, names=None, version=""):
+    """Any object with __getitem__ and __len__ as a source: a torch Dataset, a list, an array.
+
+    A sample that is a dictionary gives its fields by name; a tuple gives item0, item1 and so on, or
+    `names`; anything else is one field, data. fields: their types, as for Pipeline.map; otherwise
+    the first two samples are looked at. The object is used by several threads at once, under the
+    GIL. version: to be changed when the object gives other values, so that saved states notice."""
+    if not hasattr(object, "__getitem__") or not hasattr(object, "__len__"):
+        raise TypeError(f"{type(object).__name__} has no __getitem__ and __len__: an iterable alone "
+                        "has no order to repeat and no place to resume at")
+    if len(object) < 1:
+        raise ValueError("the dataset is empty")
+    if fields is not None:
+        structure = _host._parts(object[0], list(fields))[0]
+        rows = [_convert.declared(name, given) for name, given in fields.items()]
+    else:
+        structure, rows = _host.look_at(object, names)
+    name = type(object).__name__
+    return Pipeline(("dataset", {"object": name}),
+                    dataset=_host.Dataset(object, name, rows, structure, version))

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Methods from the tables of the C library: names, signatures, defaults and docs."""
+import json
+from inspect import Parameter, Signature
+
+from . import _core
+
+TABLES = _core.tables()
+
+_ANNOTATIONS = {"int": "int", "float": "float", "bool": "bool", "string": "str",
+                "ints": "int | Sequence[int]", "floats": "float | Sequence[float]",
+                "strings": "str | Sequence[str]", "bytes": "int | str"}
+
+
+def annotation(row):
+    if row["kind"] == "choice":
+        return "Literal[" + ", ".join(json.dumps(choice) for choice in row["choices"]) + "]"
+    if row["kind"] == "string" and row["name"] in ("path", "list"):
+        return "str | PathLike[str]"
+    return _ANNOTATIONS[row["kind"]]
+
+
+def default_of(row):
+    return Parameter.empty if row["default"] is None else json.loads(row["default"])
+
+
+def signature_of(table, result, first=("self",), extra=()):
+    """The table's rows in their order; rows without a default come first, as Python wants it."""
+    rows = sorted(table["params"], key=lambda row: row["default"] is not None)
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [Parameter(name, kind) for name in first]
+    parameters += [Parameter(row["name"], kind, default=default_of(row),
+                             annotation=annotation(row)) for row in rows]
+    parameters += extra
+    return Signature(parameters, return_annotation=result)
+
+
+FIELD = Parameter("field", Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
+
+
+def doc_of(table):
+    lines = [table["summary"]]
+    if table["doc"]:
+        lines += ["", table["doc"]]
+    if table["params"]:
+        lines += ["", "Parameters:"]
+    for row in table["params"]:
+        default = "" if row["default"] is None else f" Default: {row['default']}."
+        lines.append(f"    {row['name']}: {row['doc']}{default}")
+    return "\n".join(lines)
+
+
+def bind(name, names, args, keywords):
+    """Arguments by name. Values and names are checked by the library alone."""
+    if len(args) > len(names):
+        raise TypeError(f"{name}() takes at most {len(names)} arguments, {len(args)} were given")
+    values = dict(zip(names, args))
+    for key, value in keywords.items():
+        if key in values:
+            raise TypeError(f"{name}() got {key} twice")
+        values[key] = value
+    return values
+
+
+def positional_names(table):
+    rows = sorted(table["params"], key=lambda row: row["default"] is not None)
+    return [row["name"] for row in rows]
+
+
+def dress(function, table, signature, owner=""):
+    function.__name__ = table["name"]
+    function.__qualname__ = owner + table["name"]
+    function.__doc__ = doc_of(table)
+    function.__signature__ = signature
+    return function

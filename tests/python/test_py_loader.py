@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loaders and batches from Python: memory, state, ranks, errors, statistics."""
+import gc
+import json
+import os
+import pickle
+import shutil
+import sys
+import threading
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import millrace as mr
+
+PHOTOS = os.path.join(os.path.dirname(__file__), "..", "cli", "data", "photos")
+
+
+def numbers(samples=100, batch=8, **settings):
+    pipeline = mr.synthetic(samples=samples, shape=[4]).batch(batch)
+    for name, value in settings.items():
+        pipeline = getattr(pipeline, name)(value)
+    return pipeline
+
+
+def indices(batches):
+    return [batch["index"].tolist() for batch in batches]
+
+
+def rss():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+# ---- Batches -----------------------------------------------------------------------------------
+
+
+def test_a_batch_is_a_dictionary_of_arrays():
+    with numbers(20).loader(digest=True) as loader:
+        batch = next(loader)
+    assert list(batch) == ["data", "index"]
+    assert batch["data"].shape == (8, 4) and batch["data"].dtype == np.uint8
+    assert (batch["data"] == (batch["index"] % 256)[:, None]).all()
+    assert (batch.epoch, batch.step, batch.size, batch.valid) == (0, 0, 8, 8)
+    assert batch.samples.tolist() == batch["index"].tolist() and len(batch.digest) == 32
+
+
+def test_memory_is_the_engines_own():
+    with numbers(16, batch=16).loader() as loader:
+        batch = next(loader)
+    array = batch["data"]
+    assert array.ctypes.data % 64 == 0 and not array.flags.owndata and array.flags.writeable
+
+
+def test_arrays_outlive_batch_and_loader():
+    loader = numbers(64, batch=64, shuffle=False).loader()
+    array = next(loader)["data"]
+    loader.close()
+    del loader
+    gc.collect()
+    assert (array[:, 0] == np.arange(64)).all()
+    part = array[3:5]
+    del array
+    gc.collect()
+    assert part[0, 0] == 3
+
+
+def test_loader_outlives_arrays_and_memory_is_used_again():
+    with numbers(2000, batch=10, shuffle=False).loader(threads=1, batches_ahead=2) as loader:
+        places = {batch["data"].ctypes.data for batch in loader}
+    assert len(places) < 12  # 200 batches in a few blocks
+
+
+def test_held_batches_stay_as_they_were():
+    with numbers(400, batch=10).loader(threads=2) as loader:
+        held = list(loader)
+    assert all((batch["data"] == (batch["index"] % 256)[:, None]).all() for batch in held)
+    assert sorted(i for batch in held for i in batch["index"]) == list(range(400))
+
+
+def test_ten_thousand_batches_without_the_collector_do_not_grow():
+    gc.disable()
+    try:
+        with numbers(40, batch=4, epochs=1100).loader(threads=1) as loader:
+            for _ in range(1000):
+                next(loader)
+            blocks, bytes_ = sys.getallocatedblocks(), rss()
+            for _ in range(10000):
+                next(loader)
+            assert sys.getallocatedblocks() - blocks < 200
+            assert rss() - bytes_ < 4 << 20
+    finally:
+        gc.enable()
+
+
+def test_dlpack_to_numpy_both_versions():
+    with numbers(8).loader() as loader:
+        raw = loader._core.next().fields()["data"]
+    assert raw.__dlpack_device__() == (1, 0)
+    array = np.from_dlpack(raw)
+    assert (array == np.asarray(raw)).all() and array.ctypes.data == np.asarray(raw).ctypes.data
+    for capsule, name in ((raw.__dlpack__(), '"dltensor"'),
+                          (raw.__dlpack__(max_version=(1, 0)), '"dltensor_versioned"')):
+        assert name in repr(capsule)  # and it dies unconsumed
+    with pytest.raises(BufferError):
+        raw.__dlpack__(copy=True)
+    with pytest.raises(BufferError):
+        raw.__dlpack__(dl_device=(2, 0))
+
+
+def test_ragged_fields():
+    pipeline = mr.files(PHOTOS).shuffle(False).fields(["image", "path", "index"]).batch(4)
+    for batch in pipeline.loader():
+        image = batch["image"]
+        assert len(image) == batch.size and image.offsets[-1] == len(image.values)
+        for i, name in enumerate(batch["path"].texts()):
+            with open(os.path.join(PHOTOS, name), "rb") as file:
+                assert image[i].tobytes() == file.read()
+    with pytest.raises(IndexError):
+        image[99]
+
+
+def test_an_allocator_of_ones_own():
+    made = []
+
+    def allocate(size):
+        block = np.empty(size, np.uint8)
+        made.append((weakref.ref(block), block.ctypes.data, size))
+        return block
+    loader = numbers(50, batch=10).loader(allocator=allocate)
+    batch = next(loader)
+    place = batch["data"].ctypes.data
+    assert any(start <= place < start + size for _, start, size in made)
+    loader.close()
+    del loader
+    gc.collect()
+    assert sum(ref() is not None for ref, _, _ in made) == 1
+    del batch
+    gc.collect()
+    assert all(ref() is None for ref, _, _ in made)
+
+
+# ---- Order and state ---------------------------------------------------------------------------
+
+
+def test_len_epoch_and_one_epoch():
+    with numbers(20, batch=6, epochs=3).loader() as loader:
+        assert len(loader) == 12 and loader.steps_per_epoch == 4 and loader.n_samples == 20
+        first = list(loader.one_epoch())
+        assert len(first) == 4 and loader.epoch == 0
+        assert len(list(loader.one_epoch())) == 4 and loader.epoch == 1
+        next(loader)
+        assert len(list(loader.one_epoch())) == 3 and loader.epoch == 2
+        assert not list(loader.one_epoch()) and not list(loader)
+        assert len(loader) == 12
+
+
+def test_state_is_exact_at_every_step():
+    pipeline = numbers(23, batch=5, epochs=2)
+    with pipeline.loader(seed=4) as loader:
+        whole = indices(loader)
+    for stop in range(len(whole) + 1):
+        with pipeline.loader(seed=4, threads=1) as loader:
+            for _ in range(stop):
+                next(loader)
+            state = json.loads(json.dumps(loader.state_dict()))
+        with pipeline.loader(seed=4, state=state) as loader:
+            assert indices(loader) == whole[stop:]
+        with pipeline.loader(seed=4) as loader:
+            next(loader)
+            loader.load_state_dict(state)
+            assert indices(loader) == whole[stop:]
+
+
+def test_state_is_small_and_plain():
+    with numbers().loader() as loader:
+        state = loader.state_dict()
+    assert len(json.dumps(state)) < 500
+    assert all(isinstance(v, (int, str, bool)) for v in state.values())
+
+
+@pytest.mark.parametrize("change,said", [
+    (lambda s, p: (s, mr.synthetic(samples=99, shape=[4])), "100 samples, this one has 99"),
+    (lambda s, p: ({**s, "seed": 5}, p), "check|damaged"),
+    (lambda s, p: ({"epoch": 3}, p), "not a saved state"),
+    (lambda s, p: (s, p.shuffle(False)), "shuffl"),
+    (lambda s, p: (s, p.fields(["data"])), "another pipeline")])
+def test_a_state_of_something_else_is_refused(change, said):
+    pipeline = numbers()
+    with pipeline.loader() as loader:
+        next(loader)
+        state, other = change(loader.state_dict(), pipeline)
+    with other.loader() as loader:
+        with pytest.raises(mr.StateError, match=said):
+            loader.load_state_dict(state)
+        assert isinstance(next(loader), mr.Batch)  # it goes on as before
+
+
+def test_another_seed_says_which():
+    with numbers().loader(seed=1) as loader:
+        state = loader.state_dict()
+    with pytest.raises(ValueError, match="seed 1, this run has seed 2"):
+        numbers().loader(seed=2, state=state)
+
+
+def test_pickling_a_loader_keeps_its_place():
+    loader = numbers(20, batch=4).loader(seed=1)
+    next(loader)
+    copy = pickle.loads(pickle.dumps(loader))
+    assert indices(copy) == indices(loader)
+
+
+def test_two_threads_iterate_two_loaders():
+    pipeline, results = numbers(300, batch=7, epochs=3), {}
+
+    def work(seed):
+        with pipeline.loader(seed=seed, threads=2) as loader:
+            results[seed] = indices(loader)
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed in (1, 2):
+        with pipeline.loader(seed=seed) as loader:
+            assert indices(loader) == results[seed]
+
+
+def test_closing():
+    loader = numbers().loader()
+    next(loader)
+    loader.close()
+    loader.close()
+    with pytest.raises(ValueError, match="closed"):
+        next(loader)
+    with pytest.raises(ValueError, match="closed"):
+        loader.state_dict()
+    assert "closed" in repr(loader)
+
+
+def test_closing_while_another_thread_waits():
+    slow = mr.dataset(list(range(4))).map(_slow, field="data", fields="int64")
+    loader = slow.batch(4).loader(threads=1)
+    errors = []
+
+    def take():
+        try:
+            next(loader)
+        except (RuntimeError, ValueError) as error:
+            errors.append(error)
+    thread = threading.Thread(target=take)
+    thread.start()
+    while not loader._core.stats()["threads"]:
+        pass
+    loader.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def _slow(value):
+    import time
+    time.sleep(0.2)
+    return value
+
+
+# ---- Ranks -------------------------------------------------------------------------------------
+
+VARIABLES = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURM_PROCID",
+             "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+             "PMIX_RANK"]
+
+
+@pytest.fixture(name="clean")
+def clean_environment(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def found(**options):
+    with numbers(batch=8).loader(**options) as loader:
+        return loader.rank, loader.world
+
+
+@pytest.mark.parametrize("names", [("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"),
+                                   ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")])
+def test_rank_and_world_from_the_launcher(names, clean):
+    clean.setenv(names[0], "1")
+    clean.setenv(names[1], "4")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert found() == (1, 4)
+        assert found(rank=0, world=2) == (0, 2)
+
+
+@pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "SLURM_NTASKS", "PMI_SIZE"])
+def test_an_unclear_world_is_said_aloud(name, clean):
+    clean.setenv(name, "2")
+    with pytest.warns(RuntimeWarning, match=f"{name}=2.*rank=.*world="):
+        assert found() == (0, 1)
+
+
+def test_no_variables_no_warning(clean):
+    clean.setenv("WORLD_SIZE", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert found() == (0, 1)
+    with pytest.raises(ValueError, match="go together"):
+        found(rank=1)
+    with pytest.raises(ValueError, match="rank 2"):
+        found(rank=2, world=2)
+
+
+def test_ranks_share_every_step():
+    pipeline = numbers(40, batch=8)
+    with pipeline.loader(seed=3) as loader:
+        whole = indices(loader)
+    parts = []
+    for rank in (0, 1):
+        with pipeline.loader(seed=3, rank=rank, world=2) as loader:
+            parts.append(indices(loader))
+    assert [a + b for a, b in zip(*parts)] == whole
+
+
+# ---- Bad samples, statistics, looks --------------------------------------------------------------
+
+
+@pytest.fixture(name="damaged")
+def damaged_photos(tmp_path):
+    folder = tmp_path / "photos"
+    shutil.copytree(PHOTOS, folder)
+    bad = folder / "dog" / "5.jpg"
+    bad.write_bytes(bad.read_bytes()[:300])
+    return folder
+
+
+def test_a_bad_sample_names_itself(damaged):
+    loader = mr.files(damaged).decode_image().center_crop(8).batch(4).loader()
+    with pytest.raises(mr.SampleError) as caught:
+        list(loader)
+    error = caught.value
+    assert error.file.endswith("dog/5.jpg") and error.index == 5 and error.op == "decode_image"
+    assert "dog/5.jpg (sample 5" in str(error)
+    with pytest.raises(mr.SampleError):
+        next(loader)
+
+
+def test_bad_samples_can_be_replaced(damaged):
+    pipeline = mr.files(damaged).decode_image().center_crop(8).batch(4).on_error("skip")
+    with pipeline.loader() as loader:
+        assert sum(batch.size for batch in loader) == 10
+        assert [skip["sample"] for skip in loader.skips()] == [5]
+        assert loader.stats()["skipped"] == 1
+
+
+def test_statistics_and_looks():
+    with numbers(64, batch=8).loader(threads=2) as loader:
+        list(loader)
+        stats = loader.stats()
+        assert stats["samples"] == 64 and stats["batches"] == 8 and stats["threads"] == 2
+        assert stats["samples_per_second"] > 0 and stats["memory_bound"] > 0
+        assert stats["wait_seconds"] >= 0
+        assert "64 samples" in repr(loader) and "uint8[4]" in repr(loader)
+        assert loader._repr_html_().startswith("<pre>")
+
+
+def test_tqdm_knows_the_total():
+    tqdm = pytest.importorskip("tqdm")
+    with numbers(64, batch=8).loader() as loader, open(os.devnull, "w", encoding="ascii") as null:
+        bar = tqdm.tqdm(loader, file=null)
+        assert bar.total == 8 and sum(1 for _ in bar) == 8
+
+
+def test_show(tmp_path):
+    from PIL import Image
+    pipeline = mr.files(PHOTOS).decode_image().center_crop(40).normalize().batch(5)
+    with pipeline.loader() as loader:
+        batch = next(loader)
+    sheet = mr.show(batch, tmp_path / "sheet.png", columns=5)
+    assert sheet._repr_png_()[:4] == b"\x89PNG"
+    picture = np.asarray(Image.open(tmp_path / "sheet.png"))
+    assert picture.shape == (4 + 40 + 16 + 4, 4 + 5 * (48 + 4), 3)
+    low, high = batch["image"].min(), batch["image"].max()
+    for i in range(5):
+        left, top = 4 + i * 52, 4 + 16
+        cell = picture[top:top + 40, left:left + 40].astype(float)
+        want = (batch["image"][i].transpose(1, 2, 0) - low) / (high - low) * 255
+        assert np.abs(cell - want).max() <= 0.51
+    assert len(mr.show(batch).png) > 100
+    with pytest.raises(TypeError, match="as a loader delivered it"):
+        mr.show({"image": 1})
+    with pytest.raises(TypeError, match="no images"):
+        with numbers().loader() as loader:
+            mr.show(next(loader))

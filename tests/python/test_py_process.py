@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interpreter around a loader: Ctrl-C, fork, exit in the middle. Each in a process of its own."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HEAD = """
+import os, signal, sys, threading, time
+import millrace as mr
+def slow(value):
+    time.sleep(30)
+    return value
+def sluggish(value):
+    time.sleep(0.01)
+    return value
+never = mr.dataset(list(range(8))).map(slow, field="data", fields="int64").batch(8)
+steady = mr.dataset(list(range(800))).map(sluggish, field="data", fields="int64").batch(8)
+numbers = mr.synthetic(samples=1000, shape=[4]).batch(8)
+"""
+
+
+def run(code, timeout=60):
+    return subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True,
+                          timeout=timeout, check=False)
+
+
+def test_ctrl_c_while_waiting():
+    """The signal comes while next() waits for a batch that will not come: next returns at once.
+    The time is the program's own, from the signal to the exception."""
+    code = """
+loader = never.loader(threads=1)
+sent = []
+def interrupt():
+    time.sleep(0.3)
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    next(loader)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - sent[0], flush=True)
+    os._exit(0)
+"""
+    out = run(code)
+    word, seconds = out.stdout.split()
+    assert word == "interrupted" and out.returncode == 0, out.stderr
+    assert float(seconds) < 5  # far less than the sample takes
+
+
+def test_the_gil_is_free_while_waiting():
+    code = """
+loader = never.loader(threads=1)
+ticks = []
+def tick():
+    for _ in range(20):
+        time.sleep(0.005)
+        ticks.append(1)
+    os.write(1, b"ticked")
+    os._exit(0)
+threading.Thread(target=tick).start()
+next(loader)
+"""
+    assert run(code).stdout == "ticked"
+
+
+def test_a_loader_goes_on_after_ctrl_c():
+    code = """
+loader = steady.shuffle(False).loader(threads=1)
+signal.setitimer(signal.ITIMER_REAL, 0.03)
+def handler(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, handler)
+seen = []
+while len(seen) < 20:
+    try:
+        seen.append(next(loader)["data"].tolist())
+    except KeyboardInterrupt:
+        pass
+print(seen == [list(range(8 * i, 8 * i + 8)) for i in range(20)])
+"""
+    assert run(code).stdout == "True\n"
+
+
+def test_fork_gives_an_error_in_the_child():
+    code = """
+loader = numbers.loader()
+next(loader)
+if os.fork() == 0:
+    try:
+        next(loader)
+    except RuntimeError as error:
+        print(error, flush=True)
+    sys.exit(0)
+os.wait()
+print(len(list(loader)))
+"""
+    out = run(code)
+    assert "parent process" in out.stdout and "after fork" in out.stdout, out.stderr
+    assert out.stdout.splitlines()[-1] == "124" and out.returncode == 0, out.stderr
+
+
+def test_exit_in_the_middle():
+    for code in ("loader = numbers.epochs(1000).loader()\nnext(loader)\n",
+                 "loader = steady.loader(threads=2)\nnext(loader)\n",
+                 "loader = numbers.loader()\nbatch = next(loader)\ndata = batch['data']\n"
+                 "del loader, batch\n",
+                 "loader = steady.loader(threads=2)\nnext(loader)\nraise SystemExit(0)\n",
+                 "import gc\nloader = steady.loader(threads=2)\nloader.me = loader\nnext(loader)\n"):
+        out = run(code)
+        assert out.returncode == 0 and out.stderr == "", out.stderr
+
+
+def test_exit_by_signal():
+    code = HEAD + "loader = steady.loader(threads=2)\nnext(loader)\nprint(1, flush=True)\n" \
+        "time.sleep(60)\n"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+        assert "KeyboardInterrupt" in stderr and time.monotonic() - start < 30
+
+
+def test_warnings_go_to_logging(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "beside.png").write_bytes(b"x")
+    (tmp_path / "a" / "x.png").write_bytes(b"x")
+    code = f"""
+import logging
+logging.basicConfig(format="%(name)s %(message)s")
+mr.files({str(tmp_path)!r}).loader()
+"""
+    out = run(code)
+    assert out.stderr.startswith("millrace ") and "1 files beside" in out.stderr, out.stderr
