@@ -4,7 +4,8 @@
 Makes the rivals' environments in build/bench-venvs, then runs every loader as a process of its own,
 one after the other, round by round, so that what disturbs the machine disturbs all of them alike.
 Results go to docs/benchmarks.json, and from there into docs/benchmarks.md and docs/benchmarks.svg;
---report makes only the latter two anew."""
+--report makes only the latter two anew. A trial (--workloads, --rounds, --seconds) belongs elsewhere:
+--into FOLDER."""
 
 import argparse
 import json
@@ -28,7 +29,6 @@ import report  # noqa: E402
 
 VENVS = os.path.join(ROOT, "build/bench-venvs")
 CACHE = os.path.join(ROOT, "build/bench-data")
-RESULTS = os.path.join(ROOT, "docs/benchmarks.json")
 PHOTOS = ("train", "val", "large")
 
 
@@ -146,15 +146,18 @@ class Bench:
         ]  # fmt: skip
 
     def millrace(self, workload, threads=2, memory=False):
-        """The whole run counts, from the opening of the source on."""
-        key = workload, threads
-        if key not in self.steps:
-            trial = run_json(self.command(workload, threads, 8), 240, False)
-            per_batch = trial["seconds"] / 8
-            self.steps[key] = max(8, round(self.seconds(workload) / per_batch))
-        cpu = -children_cpu_seconds()
-        result = run_json(self.command(workload, threads, self.steps[key]), 300, memory)
-        cpu += children_cpu_seconds()
+        """The whole run counts, from the opening of the source on. One that ended too soon, because
+        the number of batches it takes was guessed too low, does not: it is repeated with more."""
+        key, wanted = (workload, threads), self.seconds(workload)
+        while True:
+            steps = self.steps.setdefault(key, 4)
+            cpu = -children_cpu_seconds()
+            result = run_json(self.command(workload, threads, steps), 300, memory)
+            cpu += children_cpu_seconds()
+            if result["seconds"] >= 0.7 * wanted:
+                break
+            more = min(8, max(1.5, wanted / result["seconds"]))
+            self.steps[key] = round(steps * more)
         kept = {k: result[k] for k in ("samples_per_second", "first_batch_seconds", "samples")}
         if memory:
             kept["peak_pss_bytes"] = result["peak_pss_bytes"]
@@ -242,8 +245,8 @@ def run_round(bench, wanted, usable, number, results):
         results["runs"].append(row)
 
 
-def save(results):
-    with open(RESULTS, "w", encoding="utf-8") as out:
+def save(results, path):
+    with open(path, "w", encoding="utf-8") as out:
         json.dump(results, out, indent=1)
         out.write("\n")
 
@@ -255,6 +258,7 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=8, help="of each run")
     parser.add_argument("--workloads", default="train,val,large,array,threads")
     parser.add_argument("--millrace", default=os.path.join(ROOT, "build/release/millrace"))
+    parser.add_argument("--into", default=os.path.join(ROOT, "docs"), help="folder of the results")
     parser.add_argument("--report", action="store_true", help="only write the documents anew")
     options = parser.parse_args()
     options.millrace = os.path.abspath(options.millrace)
@@ -270,11 +274,12 @@ def choose_folder(options):
 
 def measure(options):
     wanted = options.workloads.split(",")
+    load = round(os.getloadavg()[0], 1)  # before anything of ours runs
     os.makedirs(VENVS, exist_ok=True)
     made = make_environments()
     workloads, facts = data.prepare(choose_folder(options), CACHE)
     bench = Bench(options, workloads)
-    results = {"machine": machine(), "rounds": options.rounds, "seconds": options.seconds,
+    results = {"machine": {**machine(), "load": load}, "rounds": options.rounds, "seconds": options.seconds,
                "data": facts, "environments": made, "runs": []}  # fmt: skip
     prepare_rivals(bench, wanted, made)
     usable = {name for name, made_one in made.items() if "error" not in made_one}
@@ -282,16 +287,17 @@ def measure(options):
         run_round(bench, wanted, usable, number, results)
     if "train" in wanted:
         results["profile"] = profile_ops.profile(bench.command("train", 2, bench.steps["train", 2]), CACHE)
-    save(results)
+    return results
 
 
 def main():
     options = arguments()
+    path = os.path.join(options.into, "benchmarks.json")
     if not options.report:
-        measure(options)
-    with open(RESULTS, encoding="utf-8") as results:
-        report.write(json.load(results), os.path.join(ROOT, "docs"))
-    print("written: docs/benchmarks.md docs/benchmarks.svg docs/benchmarks.json")
+        save(measure(options), path)
+    with open(path, encoding="utf-8") as results:
+        report.write(json.load(results), options.into)
+    print(f"written: benchmarks.md, benchmarks.svg and benchmarks.json in {options.into}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 import millrace as mr
@@ -57,7 +58,7 @@ def free_port() -> int:
 
 
 def main(folder: str) -> None:
-    torch.multiprocessing.spawn(train, args=(folder, free_port()), nprocs=WORLD)
+    spawn(train, args=(folder, free_port()), nprocs=WORLD)
 
 
 if __name__ == "__main__":

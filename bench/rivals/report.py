@@ -126,8 +126,21 @@ def machine_lines(results):
     return [
         f"{m['cpu']}, {m['cpus']} CPUs, {m['memory_gb']} GB, {m['system']}; libjpeg-turbo "
         f"{m['libjpeg-turbo']}, {m['compiler']}, Python {m['python']}; millrace {m['millrace']}, "
-        f"{m['date']}."
+        f"{m['date']}. Load before the bench: {m.get('load', 'not noted')}."
     ]
+
+
+def warning_lines(results):
+    """Figures that nobody should quote say so themselves."""
+    load = results["machine"].get("load")
+    reasons = []
+    if results["rounds"] < 3 or results["seconds"] < 5:
+        reasons.append(f"{results['rounds']} round(s) of {results['seconds']:g} s are too few")
+    if load is None or load > 0.5:
+        reasons.append("other work was going on, or may have been")
+    if not reasons:
+        return []
+    return [f"**A trial of the bench, not a measurement**: {'; '.join(reasons)}.", ""]
 
 
 def version_lines(results):
@@ -146,7 +159,7 @@ def method_lines(results):
 Made by `./dev bench rivals [FOLDER]`; the figures are in [benchmarks.json](benchmarks.json). Every
 loader is a process of its own and does the same work with 2 threads or workers and batches of 128:
 {d['photos']} JPEG files of {d['photo_bytes'] / 1e3:.0f} kB on average, page cache warm, over and over.
-The loaders take turns, {results['rounds']} rounds, each run about {results['seconds']:g} s (twice that
+The loaders take turns; rounds: {results['rounds']}, each run about {results['seconds']:g} s (twice that
 in (e)). Rates are medians; spread is how far the slowest and the fastest run were from the median.
 
 - A rival's rate is taken once it runs: imports, compilers, starts of workers and its first three
@@ -180,6 +193,7 @@ def notes_lines():
 def document(results):
     done = [w for w in TITLES if any(row["workload"] == w for row in results["runs"])]
     lines = ["# Benchmarks", "", "This page is made by bench/rivals.py; do not edit it.", ""]
+    lines += warning_lines(results)
     lines += [*machine_lines(results), "", *method_lines(results), "", *version_lines(results), ""]
     lines += ["![Rates](benchmarks.svg)", ""]
     for workload in done:

@@ -39,7 +39,7 @@
  * signal handler, and has no global state.
  *
  * Caveats.
- *   fork     A loader's threads do not exist in a forked child: there every call on it returns
+ *   fork     A loader's threads do not exist in a forked child: there mr_loader_next returns
  *            MR_E_FORKED, and mr_loader_close frees nothing that the parent still uses. Open
  *            loaders after forking.
  *   signals  System calls that a signal interrupts are continued. mr_loader_next does not return
@@ -48,13 +48,13 @@
  *   NFS      Files are opened by name for each sample. A file replaced by another between two
  *            epochs is read as it then is; the digest shows it. Listing trusts what the server
  *            says at mr_loader_open.
- *   mmap     Samples are read, not mapped: a file that shrinks while it is read is an error that
- *            names it, never SIGBUS.
- *   memory   mr_stats.memory_bound is the most that batches in flight and read-ahead will hold. On
- *            top come batches that the consumer keeps beyond the current one, and for each thread
- *            the intermediate images of the sample it works on, which decode_image's max_pixels
- *            limits. Overcommit and cgroup limits are the operating system's: past them the process
- *            is killed, not told.
+ *   mmap     Samples in files are read, not mapped (the array source maps its one file; see there):
+ * a file that shrinks while it is read is an error that names it, never SIGBUS. memory
+ * mr_stats.memory_bound is the most that dense fields of batches in flight and read-ahead will
+ * hold. On top come ragged fields, whose size nobody knows beforehand, batches that the consumer
+ * keeps beyond the current one, and for each thread the intermediate images of the sample it works
+ * on, which decode_image's max_pixels limits. Overcommit and cgroup limits are the operating
+ * system's: past them the process is killed, not told.
  */
 #ifndef MILLRACE_H
 #define MILLRACE_H
@@ -91,8 +91,8 @@ MR_API void mr_plugin_close(mr_plugin *plugin);
 
 /* ---- 1. Pipelines ---------------------------------------------------------------------------
  * A pipeline is a value: a JSON document, checked against the tables of its source and ops.
- * Parsing reads no data and opens no dataset. extra_ops (NULL allowed) is a NULL-terminated array
- * of op tables beside the built-in ones. */
+ * Parsing reads no data but headers that types stand in (the array source's). extra_ops (NULL
+ * allowed) is a NULL-terminated array of op tables beside the built-in ones. */
 typedef struct mr_pipeline mr_pipeline;
 
 MR_API mr_status mr_pipeline_parse(mr_pipeline **out, const char *json, size_t size,

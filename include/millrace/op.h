@@ -93,7 +93,7 @@ enum {
 
 typedef struct mr_op_class {
     uint32_t abi;  /* MR_OP_ABI */
-    uint32_t size; /* sizeof(mr_op_class): a newer host accepts an older table */
+    uint32_t size; /* sizeof(mr_op_class): another size is another interface */
     const char *name;
     const char *summary; /* one sentence */
     const char *doc;     /* (optional) what exactly it computes, and against which reference */

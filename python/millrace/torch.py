@@ -9,7 +9,7 @@ import sys
 from typing import Any, Callable, Iterator
 
 import torch
-from torch.utils.data import IterableDataset, default_collate
+from torch.utils.data import IterableDataset, default_collate, default_convert
 
 from . import _host, _world
 from ._pipeline import Pipeline
@@ -77,7 +77,7 @@ class DataLoader:
         self.dataset, self.batch_size, self.num_workers = dataset, batch_size, num_workers
         self.drop_last, self.pin_memory, self.generator = drop_last, pin_memory, generator
         self.persistent_workers, self.prefetch_factor = persistent_workers, prefetch_factor
-        self.collate_fn = collate_fn or (default_collate if batch_size is not None else None)
+        self.collate_fn = collate_fn or (default_convert if batch_size is None else default_collate)
         arrays = _array_fields(dataset) if collate_fn is None and batch_size is not None else None
         self._structure, self._sample_type = (arrays[0], arrays[2]) if arrays else ("object", None)
         fields = arrays[1] if arrays else [("object", "int64", (), "")]
@@ -139,7 +139,7 @@ class DataLoader:
             return self._rebuild(batch)
         samples = self._loader._host.take(batch["object"].tolist())
         if self.batch_size is None:
-            return samples[0] if self.collate_fn is None else self.collate_fn(samples[0])
+            return self.collate_fn(samples[0])
         result = self.collate_fn(samples)
         if self.pin_memory and torch.cuda.is_available():
             from torch.utils.data._utils.pin_memory import pin_memory

@@ -423,6 +423,12 @@ static void read_to_end(reader *r, uint8_t *pixels) {
     jpeg_finish_decompress(&r->jpeg);
 }
 
+/* A file that was cut off lacks the marker at its end: known without reading what lies between. One
+ * with something behind the marker is read to be sure. */
+static bool ends_as_it_should(const reader *r) {
+    return r->size >= 2 && r->bytes[r->size - 2] == 0xFF && r->bytes[r->size - 1] == EOI;
+}
+
 static mr_status read_part(reader *r) {
     MR_TRY(start(r));
     size_t channels = (size_t)r->request->channels, bytes = r->jpeg.output_width * channels;
@@ -436,7 +442,7 @@ static mr_status read_part(reader *r) {
         jpeg_skip_scanlines(&r->jpeg, (JDIMENSION)r->part->y);
     }
     MR_TRY(give_rows(r, pixels, skip));
-    if (r->request->verify) {
+    if (r->request->verify || !ends_as_it_should(r)) {
         read_to_end(r, pixels);
     }
     return MR_OK;

@@ -13,7 +13,7 @@ struct mr_plugin {
 };
 
 static mr_status check_op(const char *path, const mr_op_class *op, mr_error *err) {
-    if (op->abi != MR_OP_ABI || op->size > sizeof *op) {
+    if (op->abi != MR_OP_ABI || op->size != sizeof *op) {
         return mr_fail(err, MR_E_UNSUPPORTED,
                        "%s: op \"%s\" was built for op interface %u, this library has %u", path,
                        op->name, op->abi, MR_OP_ABI);
@@ -21,8 +21,11 @@ static mr_status check_op(const char *path, const mr_op_class *op, mr_error *err
     if (mr_op_find(op->name)) {
         return mr_fail(err, MR_E_PARAM, "%s: op \"%s\" exists already", path, op->name);
     }
-    if (!op->plan || !op->run) {
-        return mr_fail(err, MR_E_PARAM, "%s: op \"%s\" has no plan or no run", path, op->name);
+    bool on_a_field = op->plan && op->run, on_samples = op->plan_sample && op->run_sample;
+    bool streams = (!op->produce || op->peek) && ((!op->pass && !op->finish) || op->want);
+    if ((!on_a_field && !on_samples) || !streams) {
+        return mr_fail(err, MR_E_PARAM, "%s: op \"%s\" lacks a function that it needs", path,
+                       op->name);
     }
     return MR_OK;
 }

@@ -58,7 +58,7 @@ mr_status mr_extent_check(const mr_extent *extent, uint32_t mode, int64_t file_s
                        S_ISDIR(mode) ? " but a folder" : "");
     }
     int64_t length = extent->length >= 0 ? extent->length : file_size - extent->offset;
-    if (length < 0 || extent->offset + length > file_size) {
+    if (length < 0 || extent->offset < 0 || length > file_size - extent->offset) {
         return mr_fail(err, MR_E_CORRUPT, "the file has %lld bytes, wanted %lld from byte %lld",
                        (long long)file_size, (long long)length, (long long)extent->offset);
     }

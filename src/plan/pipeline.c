@@ -67,7 +67,9 @@ static const mr_param settings_rows[] = {
      .kind = MR_PARAM_BOOL,
      .offset = offsetof(mr_settings, fuse),
      .fallback = "true",
-     .doc = "Decode only what later ops need, and run ops row by row; the bytes are the same."},
+     .doc =
+         "Decode only what later ops need, and run ops row by row. The bytes are the same; damage "
+         "in a part of a file that nobody needs goes unseen (see decode_image's verify)."},
     {.name = "fields",
      .kind = MR_PARAM_STRINGS,
      .offset = offsetof(mr_settings, fields),
@@ -188,6 +190,27 @@ static void *new_params(size_t size, const void *user) {
 }
 
 /* ---- Source ---- */
+/* What a table's author may get wrong. A description of more than MR_MAX_FIELDS fields has already
+ * written too far; it is refused all the same, before more harm is done. */
+static mr_status check_fields(const compiler *c, const mr_field *fields, int32_t n) {
+    if (n < 1 || n > MR_MAX_FIELDS) {
+        return mr_fail(c->err, MR_E_INTERNAL, "a sample of %d fields: 1 to %d are possible", n,
+                       MR_MAX_FIELDS);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if (!fields[i].name || fields[i].type.n_dims < 0 || fields[i].type.n_dims > MR_MAX_DIMS) {
+            return mr_fail(c->err, MR_E_INTERNAL, "field %d has no name or too many dimensions", i);
+        }
+        for (int32_t k = 0; k < i; k++) {
+            if (strcmp(fields[i].name, fields[k].name) == 0) {
+                return mr_fail(c->err, MR_E_INTERNAL, "two fields are called \"%s\"",
+                               fields[i].name);
+            }
+        }
+    }
+    return MR_OK;
+}
+
 static mr_status compile_source(compiler *c, json_t *document) {
     mr_pipeline *p = c->pipeline;
     json_t *item = json_object_get(document, "source"), *params = NULL;
@@ -215,7 +238,8 @@ static mr_status compile_source(compiler *c, json_t *document) {
     if (p->source->check) {
         MR_TRY(p->source->check(p->source_params, c->err));
     }
-    return p->source->describe(p->source_params, p->slots, &p->n_source_fields, c->err);
+    MR_TRY(p->source->describe(p->source_params, p->slots, &p->n_source_fields, c->err));
+    return check_fields(c, p->slots, p->n_source_fields);
 }
 
 /* ---- Ops ---- */
@@ -335,7 +359,8 @@ static mr_status plan_sample(compiler *c, mr_op_node *node) {
     take_inputs(c, node, in);
     MR_TRY(
         node->class->plan_sample(node->params, in, node->n_inputs, out, &node->n_outputs, c->err));
-    if (node->n_outputs < 1 || (node->named && node->n_outputs > 1)) {
+    MR_TRY(check_fields(c, out, node->n_outputs));
+    if (node->named && node->n_outputs > 1) {
         return mr_fail(c->err, MR_E_INTERNAL, "the op gives %d fields", node->n_outputs);
     }
     node->first_output = c->pipeline->n_slots;
@@ -481,10 +506,11 @@ static mr_status compile_fields(compiler *c) {
 static json_t *call_json(const char *name, const mr_param *rows, const void *params,
                          const char *field) {
     json_t *inner = mr_params_json(rows, params);
-    if (inner && field) {
-        json_object_set_new(inner, "field", json_string(field));
+    if (inner && field && json_object_set_new(inner, "field", json_string(field)) != 0) {
+        json_decref(inner);
+        inner = NULL;
     }
-    return json_pack("{s:o}", name, inner);
+    return inner ? json_pack("{s:o}", name, inner) : NULL;
 }
 
 static json_t *ops_json(const mr_pipeline *p) {
@@ -524,11 +550,11 @@ static char *dump(json_t *value) {
 static mr_status write_json(mr_pipeline *p, mr_error *err) {
     json_t *document = json_object();
     json_t *settings = mr_params_json(settings_rows, &p->settings);
-    json_object_set_new(document, "source",
-                        call_json(p->source->name, p->source->params, p->source_params, NULL));
-    json_object_set_new(document, "ops", ops_json(p));
-    json_object_update(document, settings);
-    p->json = dump(document);
+    json_t *source = call_json(p->source->name, p->source->params, p->source_params, NULL);
+    bool whole = settings && json_object_set_new(document, "source", source) == 0 &&
+                 json_object_set_new(document, "ops", ops_json(p)) == 0 &&
+                 json_object_update(document, settings) == 0;
+    p->json = whole ? dump(document) : NULL;
     json_decref(settings);
     json_decref(document);
     return p->json ? MR_OK : mr_fail_memory(err, 1024);
@@ -542,6 +568,8 @@ static mr_status write_fingerprint(mr_pipeline *p, mr_error *err) {
     }
     mr_hasher_text(hasher, p->source->name);
     mr_hasher_number(hasher, p->source->version);
+    mr_hasher_number(hasher,
+                     p->settings.fuse); /* decides which damage is seen, so what is skipped */
     for (int32_t i = 0; i < p->n_ops; i++) {
         mr_hasher_text(hasher, p->ops[i].class->name);
         mr_hasher_number(hasher, p->ops[i].class->version);

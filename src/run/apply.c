@@ -91,6 +91,10 @@ mr_status mr_op_apply(const mr_op_class *op, const char *params, const mr_key *k
     application app = {.op = op};
     mr_view result = {0};
     uint32_t cpu = 0;
+    if (!op->plan || !op->run) {
+        return mr_fail(err, MR_E_UNSUPPORTED, "op %s works on whole samples, not on one field",
+                       op->name);
+    }
     MR_TRY(mr_cpu_features(disable_cpu, &cpu, err));
     app.call = (mr_call){.key = *key, .kernels = mr_kernels_for(cpu), .arena = &app.arena};
     mr_status status = fill_params(&app, params, err);

@@ -287,11 +287,12 @@ int64_t *mr_batch_samples_mutable(mr_batch *batch) {
     return batch->samples;
 }
 
+bool mr_batch_is_ragged(const mr_batch *batch, int32_t field) {
+    return is_ragged(batch->pool, field);
+}
+
 void *mr_batch_slot(mr_batch *batch, int32_t field, int64_t i) {
     const mr_pool *pool = batch->pool;
-    if (is_ragged(pool, field)) {
-        return NULL;
-    }
     return batch->block + pool->offset[field] + pool->sample_bytes[field] * (size_t)i;
 }
 

@@ -30,7 +30,9 @@ mr_status mr_pool_take(mr_pool *pool, int64_t count, mr_batch **out, mr_error *e
 void mr_batch_place(mr_batch *batch, int64_t epoch, int64_t step, int64_t valid);
 int64_t *mr_batch_samples_mutable(mr_batch *batch);
 
-/* Where a dense field of a sample goes; NULL for ragged fields. field: index among delivered. */
+bool mr_batch_is_ragged(const mr_batch *batch, int32_t field); /* field: index among delivered */
+
+/* Where a dense field of a sample goes. */
 void *mr_batch_slot(mr_batch *batch, int32_t field, int64_t i);
 
 /* A piece of memory for a sample of a ragged field, or NULL. */

@@ -82,7 +82,7 @@ static mr_status destination(mr_chain *chain, const mr_chain_job *job, int32_t f
     out->size = (size_t)bytes;
     if (!last || delivered < 0) {
         out->data = mr_arena_take(&chain->data, out->size);
-    } else if (mr_batch_slot(job->batch, delivered, job->slot) == NULL) {
+    } else if (mr_batch_is_ragged(job->batch, delivered)) {
         out->data = mr_batch_piece(job->batch, delivered, job->slot, &out->type);
     } else if (same_dims(&out->type, &chain->pipeline->fields[delivered].type)) {
         out->data = mr_batch_slot(job->batch, delivered, job->slot);
@@ -130,7 +130,9 @@ static mr_status settle(mr_chain *chain, const mr_chain_job *job, int32_t field,
     if (chain->last_op[field] >= 0 || chain->delivered_as[field] < 0) {
         return MR_OK;
     }
-    if (mr_batch_slot(job->batch, chain->delivered_as[field], job->slot) == value->data) {
+    int32_t delivered = chain->delivered_as[field];
+    if (!mr_batch_is_ragged(job->batch, delivered) &&
+        mr_batch_slot(job->batch, delivered, job->slot) == value->data) {
         return MR_OK;
     }
     MR_TRY(destination(chain, job, field, true, &out, err));

@@ -272,6 +272,9 @@ static mr_status open_parts(mr_loader *loader, const mr_options *options, mr_err
 
 mr_status mr_loader_open(mr_loader **out, const mr_pipeline *pipeline, const mr_options *given,
                          mr_error *err) {
+    if (given && given->size < sizeof given->size) {
+        return mr_fail(err, MR_E_PARAM, "the options lack their size: start from MR_OPTIONS_INIT");
+    }
     const mr_options options = complete_options(given);
     mr_error failure = MR_ERROR_INIT;
     mr_loader *loader = mr_zalloc(1, sizeof *loader);
@@ -314,7 +317,10 @@ static mr_status end_with(mr_loader *loader, const mr_error *failure) {
 
 /* within: nanoseconds, or -1 for ever. */
 static mr_status wait_for_batch(mr_loader *loader, int64_t within) {
-    int64_t start = now_ns(), end = start + (within < 0 ? 0 : within);
+    int64_t start = now_ns(), end = start;
+    if (within > 0 && __builtin_add_overflow(start, within, &end)) {
+        end = INT64_MAX;
+    }
     const struct timespec moment = {(time_t)(end / 1000000000), (long)(end % 1000000000)};
     mr_status status =
         mr_ring_wait_until(&loader->ring, loader->n_taken, within < 0 ? NULL : &moment);

@@ -148,7 +148,7 @@ static void *uring_main(void *context) {
         } else if (reader.in_flight == 0) {
             return NULL;
         }
-        if (mr_uring_wait(readahead->uring, &event, &read, NULL) < 0) {
+        if (mr_uring_wait(readahead->uring, &event, &read, &readahead->window.failure) < 0) {
             mr_window_stop(&readahead->window);
             return NULL; /* the kernel refuses its own queue: nothing can be waited for */
         }

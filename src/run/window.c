@@ -85,6 +85,16 @@ mr_window_entry *mr_window_get(mr_window *window, int64_t read) {
     return atomic_load(&window->stopped) ? NULL : entry;
 }
 
+mr_status mr_window_failure(const mr_window *window, mr_error *err) {
+    if (window->failure.code == MR_OK) {
+        return mr_fail(err, MR_E_CANCELLED, "stopped");
+    }
+    if (err) {
+        *err = window->failure;
+    }
+    return window->failure.code;
+}
+
 static void give_back_charge(mr_window *window, mr_window_entry *entry) {
     free(entry->buffer);
     entry->buffer = NULL;

@@ -52,6 +52,7 @@ typedef struct mr_window {
     atomic_bool stopped;
     _Atomic int64_t bytes_read;
 
+    mr_error failure; /* why reading ended, set before `stopped`; code MR_OK: on request */
     void (*wake_reader)(void *user); /* (optional) for a reader that sleeps elsewhere */
     void *wake_user;
 } mr_window;
@@ -69,6 +70,9 @@ void mr_window_free(mr_window *window);
 
 /* The consumer: the next samples of the plan. */
 void mr_window_plan(mr_window *window, const int64_t *samples, int64_t count);
+
+/* Why mr_window_get gave nothing: the readers' failure, or MR_E_CANCELLED. */
+mr_status mr_window_failure(const mr_window *window, mr_error *err);
 
 /* Workers: waits for a read. NULL: stopped. The entry is the worker's until released. */
 mr_window_entry *mr_window_get(mr_window *window, int64_t read);

@@ -40,11 +40,14 @@ static void note_skip(mr_loader *loader, mr_making *making, int64_t slot, int64_
 }
 
 /* ---- Replacing a bad sample ---- */
-/* Only what is wrong with the sample itself may be skipped: a machine without memory or file
- * handles would otherwise change the data that a run sees. */
+/* Only what is wrong with the sample itself may be skipped: a disk or a server that fails for a
+ * moment, or a machine without memory or file handles, would otherwise change the data that a run
+ * sees. */
 static bool is_samples_fault(const mr_error *err) {
-    bool environment = err->sys == EMFILE || err->sys == ENFILE || err->sys == ENOMEM;
-    return !environment && err->code != MR_E_MEMORY && err->code != MR_E_INTERNAL &&
+    bool files_own = err->sys == 0 || err->sys == ENOENT || err->sys == ENOTDIR ||
+                     err->sys == EACCES || err->sys == EPERM || err->sys == ELOOP ||
+                     err->sys == EISDIR || err->sys == ENAMETOOLONG;
+    return files_own && err->code != MR_E_MEMORY && err->code != MR_E_INTERNAL &&
            err->code != MR_E_CANCELLED;
 }
 
@@ -81,7 +84,8 @@ static mr_status substitute(mr_worker *worker, mr_making *making, mr_chain_job *
     mr_loader *loader = worker->loader;
     int64_t bad = job->sample;
     int64_t position = mr_slice_position(&loader->schedule, &making->slice, job->slot);
-    for (uint32_t attempt = 0; attempt < MR_SUBSTITUTE_ATTEMPTS; attempt++) {
+    for (uint32_t attempt = 0;
+         attempt < MR_SUBSTITUTE_ATTEMPTS && !mr_ring_is_stopped(&loader->ring); attempt++) {
         mr_error err = MR_ERROR_INIT;
         job->sample =
             mr_order_substitute(loader->schedule.n, loader->seed, job->epoch, position, attempt);
@@ -107,7 +111,7 @@ static mr_status make_from_readahead(mr_worker *worker, mr_making *making, mr_ch
     mr_window *window = mr_readahead_window(worker->loader->readahead);
     mr_window_entry *entry = mr_window_get(window, making->first_read + job->slot);
     if (!entry) {
-        return mr_fail(err, MR_E_CANCELLED, "stopped");
+        return mr_window_failure(window, err);
     }
     mr_status status = entry->read.status;
     if (status < 0) {

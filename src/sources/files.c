@@ -4,6 +4,7 @@
  *
  * The order of samples is the bytewise order of their paths below the root (for a list: the
  * list's), so it does not depend on the file system. */
+#include <errno.h>
 #include <millrace/source.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,8 +181,9 @@ static bool all_numbers(const files *f) {
     bool all = true;
     for (int64_t i = 0; i < f->n && all; i++) {
         char *end = NULL;
+        errno = 0;
         (void)strtoll(f->items[i].label_text, &end, 10);
-        all = end != f->items[i].label_text && *end == '\0';
+        all = errno == 0 && end != f->items[i].label_text && *end == '\0';
     }
     return all;
 }

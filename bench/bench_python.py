@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Python costs: the same pipeline from the command and from Python, and a torch Dataset through
+millrace and through torch's own DataLoader. Best of three runs each.
+
+    scripts/python bench
+"""
+import json
+import os
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+
+import millrace as mr
+
+COMMAND = os.path.join(os.path.dirname(os.environ["MILLRACE_LIB"]), "millrace")
+RUNS = 3
+
+
+def best(measure):
+    return max(measure() for _ in range(RUNS))
+
+
+def row(name, value, unit="samples/s"):
+    print(f"{name:<58} {value:>12,.1f} {unit}")
+
+
+# ---- The engine from Python ---------------------------------------------------------------------
+
+
+def from_command(path, threads):
+    out = subprocess.run([COMMAND, "run", path, "--json", "--quiet", "--no-digest", "--threads",
+                          str(threads)], capture_output=True, text=True, check=True)
+    return json.loads(out.stdout)["samples_per_second"]
+
+
+def from_python(pipeline, threads):
+    with pipeline.loader(threads=threads) as loader:
+        start = time.perf_counter()
+        samples = sum(batch.size for batch in loader)
+        return samples / (time.perf_counter() - start)
+
+
+def python_per_batch():
+    """Microseconds from the engine's batch to a dictionary of numpy arrays."""
+    with mr.synthetic(samples=32000, shape=[16]).batch(16).loader(threads=1) as loader:
+        batches = [loader._core.next() for _ in range(2000)]
+        start = time.perf_counter()
+        for batch in batches:
+            loader._finish(batch)
+        return (time.perf_counter() - start) / 2000 * 1e6
+
+
+def engine():
+    pipeline = mr.synthetic(samples=500_000, shape=[3072]).batch(256).epochs(3)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(str(pipeline))
+        file.flush()
+        for threads in (1, 2):
+            row(f"3 KB samples, batches of 256, command, {threads} threads",
+                best(lambda: from_command(file.name, threads)))
+            row(f"3 KB samples, batches of 256, Python, {threads} threads",
+                best(lambda: from_python(pipeline, threads)))
+    row("Python per batch", min(python_per_batch() for _ in range(RUNS)), "microseconds")
+
+
+# ---- A torch Dataset ----------------------------------------------------------------------------
+
+
+class Small:
+    """3 KB samples that exist already."""
+
+    def __init__(self):
+        self.values = np.random.default_rng(0).integers(0, 256, (40000, 3072), dtype=np.uint8)
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, i):
+        return self.values[i], i % 10
+
+
+class Work:
+    """Samples that numpy works on for a while, mostly without the GIL."""
+
+    def __len__(self):
+        return 3000
+
+    def __getitem__(self, i):
+        return np.sqrt(np.random.default_rng(i).random((96, 96, 3), np.float32)), i
+
+
+def rate(epoch, samples):
+    """Of the second epoch: the first one starts the workers. epoch(): its batches."""
+    for _ in epoch():
+        pass
+    start = time.perf_counter()
+    for _ in epoch():
+        pass
+    return samples / (time.perf_counter() - start)
+
+
+def epochs_of(pipeline, threads):
+    loader = pipeline.loader(to="torch", threads=threads, epochs=2)
+    return loader.one_epoch
+
+
+def datasets():
+    try:
+        from torch.utils.data import DataLoader
+    except ImportError:
+        print("skipped: torch is not installed")
+        return
+    for name, dataset, batch in (("3 KB samples", Small(), 256), ("numpy work", Work(), 64)):
+        n = len(dataset)
+        for workers in (1, 2):
+            options = {"batch_size": batch, "shuffle": True, "num_workers": workers}
+            row(f"{name}, torch DataLoader, {workers} workers",
+                best(lambda: rate(DataLoader(dataset, persistent_workers=True, **options).__iter__,
+                                  n)))
+            row(f"{name}, millrace.torch.DataLoader, {workers} workers",
+                best(lambda: rate(mr.torch.DataLoader(dataset, **options).__iter__, n)))
+            pipeline = mr.dataset(dataset).batch(batch)
+            row(f"{name}, mr.dataset, {workers} threads",
+                best(lambda: rate(epochs_of(pipeline, workers), n)))
+
+
+if __name__ == "__main__":
+    engine()
+    datasets()

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""jax: batches without a copy, as trees."""
+import gc
+import os
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax", reason="jax is not installed")
+
+import millrace as mr  # noqa: E402
+
+PHOTOS = os.path.join(os.path.dirname(__file__), "..", "cli", "data", "photos")
+
+
+def photos():
+    return mr.files(PHOTOS).decode_image().center_crop(16).normalize().batch(5).shuffle(False)
+
+
+def test_arrays_share_the_batchs_memory():
+    with photos().loader(to="jax") as loader:
+        batch = next(loader)
+    raw = np.asarray(batch._raw.fields()["image"])
+    assert batch["image"].unsafe_buffer_pointer() == raw.ctypes.data
+    assert batch["image"].shape == (5, 3, 16, 16) and batch["image"].dtype == np.float32
+    with photos().loader() as loader:
+        plain = next(loader)
+    assert (np.asarray(batch["image"]) == plain["image"]).all()
+    assert batch["label"].tolist() == plain["label"].tolist()
+
+
+def test_arrays_outlive_everything():
+    loader = photos().loader(to="jax")
+    image = next(loader)["image"]
+    before = np.asarray(image).copy()
+    loader.close()
+    del loader
+    gc.collect()
+    for _ in range(5):
+        with photos().loader(to="jax") as other:
+            list(other)
+    assert (np.asarray(image) == before).all()
+
+
+def test_batches_are_trees():
+    with photos().loader(to="jax") as loader:
+        batch = next(loader)
+    doubled = jax.jit(lambda b: jax.tree.map(lambda x: x * 2, b))(batch)
+    assert (np.asarray(doubled["label"]) == 2 * np.asarray(batch["label"])).all()
+    with mr.files(PHOTOS).batch(4).loader(to="jax") as loader:
+        ragged = next(loader)["image"]
+    assert len(jax.tree.leaves(ragged)) == 3 and len(ragged[0]) > 0
+
+
+def test_bfloat16():
+    pipeline = mr.files(PHOTOS).decode_image().center_crop(4).normalize(dtype="bfloat16").batch(4)
+    with pipeline.loader(to="jax") as loader:
+        assert next(loader)["image"].dtype == jax.numpy.bfloat16

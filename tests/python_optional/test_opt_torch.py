@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch: batches without a copy, and the stand-in for DataLoader against the real one."""
+import collections
+import gc
+import os
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset  # noqa: E402
+
+import millrace as mr  # noqa: E402
+
+PHOTOS = os.path.join(os.path.dirname(__file__), "..", "cli", "data", "photos")
+
+
+def photos():
+    return mr.files(PHOTOS).decode_image().center_crop(16)
+
+
+# ---- Batches -----------------------------------------------------------------------------------
+
+
+def test_tensors_share_the_batchs_memory():
+    with photos().normalize().batch(4).shuffle(False).loader(to="torch") as loader:
+        batch = next(loader)
+    raw = np.asarray(batch._raw.fields()["image"])
+    image = batch["image"]
+    assert image.data_ptr() == raw.ctypes.data and image.data_ptr() % 64 == 0
+    assert image.dtype == torch.float32 and image.shape == (4, 3, 16, 16)
+    with photos().normalize().batch(4).shuffle(False).loader() as loader:
+        assert (next(loader)["image"] == image.numpy()).all()
+
+
+def test_tensors_outlive_everything():
+    loader = photos().normalize().batch(10).shuffle(False).loader(to="torch")
+    image = next(loader)["image"]
+    copy = image.clone()
+    loader.close()
+    del loader
+    gc.collect()
+    for _ in range(5):
+        with photos().normalize().batch(10).loader(to="torch") as other:
+            list(other)
+    assert torch.equal(image, copy)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "uint8"])
+def test_element_types(dtype):
+    with photos().normalize(dtype=dtype).batch(10).loader(to="torch") as loader:
+        assert next(loader)["image"].dtype == getattr(torch, dtype)
+
+
+def test_every_element_type_of_a_dataset():
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
+                  torch.bfloat16, torch.float32, torch.float64, torch.bool):
+        values = [torch.arange(6).reshape(2, 3).to(dtype) for _ in range(4)]
+        with mr.dataset(values).batch(4).loader(to="torch") as loader:
+            got = next(loader)["data"]
+        assert got.dtype == dtype and torch.equal(got, torch.stack(values))
+
+
+def test_nested_tensors():
+    pipeline = mr.files(PHOTOS).batch(4).shuffle(False)
+    with pipeline.loader(to="torch", ragged="nested") as nested, pipeline.loader() as plain:
+        a, b = next(nested)["image"], next(plain)["image"]
+    assert a.is_nested and [len(t) for t in a.unbind()] == [len(part) for part in b]
+    assert all((t.numpy() == part).all() for t, part in zip(a.unbind(), b))
+
+
+def test_no_growth():
+    import test_py_loader
+    with mr.synthetic(samples=40, shape=[64]).batch(4).epochs(600).loader(to="torch") as loader:
+        for _ in range(1000):
+            next(loader)
+        blocks, bytes_ = sys.getallocatedblocks(), test_py_loader.rss()
+        for _ in range(4000):
+            next(loader)
+        assert sys.getallocatedblocks() - blocks < 300
+        assert test_py_loader.rss() - bytes_ < 8 << 20
+
+
+def test_rank_and_world_from_torch_distributed(tmp_path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/rendezvous",
+                                         rank=0, world_size=1)
+    try:
+        os.environ["RANK"], os.environ["WORLD_SIZE"] = "3", "4"
+        with photos().loader() as loader:
+            assert (loader.rank, loader.world) == (0, 1)
+    finally:
+        del os.environ["RANK"], os.environ["WORLD_SIZE"]
+        torch.distributed.destroy_process_group()
+
+
+# ---- The stand-in ------------------------------------------------------------------------------
+
+
+class Pairs(Dataset):
+    def __len__(self):
+        return 23
+
+    def __getitem__(self, i):
+        return torch.full((3, 4), float(i)), i
+
+
+class Records(Pairs):
+    def __getitem__(self, i):
+        return {"x": np.full(3, i, np.int16), "y": i / 2, "flag": i % 2 == 0}
+
+
+class Texts(Pairs):
+    def __getitem__(self, i):
+        return f"text {i}", [i, i + 1]
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+class Points(Pairs):
+    def __getitem__(self, i):
+        return Point(i, torch.ones(2) * i)
+
+
+class Lengths(Pairs):
+    def __getitem__(self, i):
+        return torch.ones(i % 5 + 1) * i
+
+
+DATASETS = [Pairs(), Records(), Texts(), Points(), TensorDataset(torch.arange(23), torch.ones(23)),
+            list(range(23)), [1.5] * 23]
+
+
+def same(a, b):
+    if isinstance(b, torch.Tensor):
+        return isinstance(a, torch.Tensor) and a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(b, np.ndarray):
+        return isinstance(a, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b)
+    if isinstance(b, dict):
+        return type(a) is type(b) and a.keys() == b.keys() and all(same(a[k], b[k]) for k in b)
+    if isinstance(b, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+@pytest.mark.parametrize("dataset", DATASETS, ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize("options", [
+    {"batch_size": 5}, {"batch_size": 5, "drop_last": True}, {"batch_size": 5, "num_workers": 2},
+    {"batch_size": 4, "collate_fn": list}, {"batch_size": None}, {}],
+    ids=lambda o: "-".join(o) or "plain")
+def test_the_same_batches_as_the_real_one(dataset, options):
+    """In the dataset's own order everything is equal: values, types, structure, number."""
+    mine, real = mr.torch.DataLoader(dataset, **options), DataLoader(dataset, **{
+        **options, "num_workers": 0})
+    assert len(mine) == len(real)
+    for _ in range(2):
+        got, want = list(mine), list(real)
+        assert len(got) == len(want) and all(map(same, got, want))
+
+
+def test_shuffling_is_a_permutation_and_repeatable():
+    def epochs(**options):
+        loader = mr.torch.DataLoader(Pairs(), batch_size=5, shuffle=True, seed=3, **options)
+        return [[i for _, y in loader for i in y.tolist()] for _ in range(3)]
+    first = epochs()
+    assert all(sorted(e) == list(range(23)) for e in first) and first[0] != first[1]
+    assert epochs(num_workers=3) == first
+    generator = torch.Generator().manual_seed(3)
+    loader = mr.torch.DataLoader(Pairs(), batch_size=5, shuffle=True, generator=generator)
+    assert [i for _, y in loader for i in y.tolist()] == first[0]
+
+
+@pytest.mark.parametrize("collate", [None, torch.utils.data.default_collate])
+def test_exact_resume(collate):
+    def make():
+        return mr.torch.DataLoader(Pairs(), batch_size=5, shuffle=True, seed=1, collate_fn=collate,
+                                   num_workers=2)
+    whole = make()
+    epochs = [[y.tolist() for _, y in whole] for _ in range(2)]
+    for stop in range(5):
+        loader = make()
+        iterator = iter(loader)
+        for _ in range(stop):
+            next(iterator)
+        state = pickle.loads(pickle.dumps(loader.state_dict()))
+        resumed = make()
+        resumed.load_state_dict(state)
+        assert [y.tolist() for _, y in resumed] == epochs[0][stop:]
+        assert [y.tolist() for _, y in resumed] == epochs[1]
+
+
+def test_an_epoch_left_early_is_followed_by_the_next():
+    loader = mr.torch.DataLoader(Pairs(), batch_size=5, shuffle=True, seed=1)
+    whole = mr.torch.DataLoader(Pairs(), batch_size=5, shuffle=True, seed=1)
+    epochs = [[y.tolist() for _, y in whole] for _ in range(3)]
+    for _ in loader:
+        break
+    assert [y.tolist() for _, y in loader] == epochs[1]
+    loader.sampler.set_epoch(0)
+    assert [y.tolist() for _, y in loader] == epochs[0]
+    loader.sampler.set_epoch(2)
+    assert [y.tolist() for _, y in loader] == epochs[2]
+
+
+def test_ranks():
+    parts = [[y.tolist() for _, y in mr.torch.DataLoader(
+        Pairs(), batch_size=3, shuffle=True, seed=1, rank=rank, world=2)] for rank in (0, 1)]
+    assert len(parts[0]) == len(parts[1]) == 4
+    assert set(sum(parts[0] + parts[1], [])) == set(range(23))
+
+
+def test_shapes_that_differ_go_to_collate_fn():
+    pad = torch.nn.utils.rnn.pad_sequence
+    mine = mr.torch.DataLoader(Lengths(), batch_size=4, collate_fn=pad, num_workers=2)
+    real = DataLoader(Lengths(), batch_size=4, collate_fn=pad)
+    assert all(map(same, mine, real))
+
+
+class Numbers(IterableDataset):
+    def __iter__(self):
+        return iter(range(3))
+
+
+@pytest.mark.parametrize("options,said", [
+    ({"sampler": [1, 2]}, "sampler"), ({"batch_sampler": [[1]]}, "batch_sampler"),
+    ({"worker_init_fn": print}, "threads"), ({"multiprocessing_context": "spawn"}, "processes="),
+    ({"timeout": 3}, "timeout"), ({"in_order": False}, "in_order"), ({"num_workers": -1}, "num_w")])
+def test_what_it_does_not_take_is_said(options, said):
+    with pytest.raises(ValueError, match=said):
+        mr.torch.DataLoader(Pairs(), **options)
+
+
+def test_iterable_datasets_are_refused():
+    with pytest.raises(TypeError, match="no place to resume"):
+        mr.torch.DataLoader(Numbers())
+
+
+def test_errors_name_the_sample():
+    class Bad(Pairs):
+        def __getitem__(self, i):
+            if i == 9:
+                raise RuntimeError("no")
+            return i
+    with pytest.raises(mr.SampleError, match="RuntimeError: no") as caught:
+        list(mr.torch.DataLoader(Bad(), batch_size=4))
+    assert caught.value.index == 9
+
+
+def test_torch_functions_in_map():
+    def scale(sample):
+        sample["image"] = torch.from_numpy(sample["image"]).permute(2, 0, 1).float() / 255
+        return sample
+    with photos().map(scale).batch(10).shuffle(False).loader(to="torch") as loader:
+        image = next(loader)["image"]
+    with photos().normalize().batch(10).shuffle(False).loader(to="torch") as loader:
+        assert torch.equal(image, next(loader)["image"])

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a binding to another language needs: tables made at run time that know themselves, ops on
+ * whole samples, waiting in slices, starting at an epoch. */
+#include "test.h"
+
+#include <millrace/millrace.h>
+#include <stdatomic.h>
+#include <time.h>
+
+/* ---- A source and an op that are not in any list ---- */
+typedef struct toy {
+    int64_t samples, factor;
+    _Atomic int64_t slow_ms; /* what a sample takes */
+} toy;
+
+typedef struct toy_params {
+    const toy *toy;
+} toy_params;
+
+static mr_status describe(const void *p, mr_field *fields, int32_t *n, mr_error *err) {
+    (void)p;
+    (void)err;
+    fields[0] = (mr_field){.name = "x", .type = {.dtype = MR_I64}};
+    fields[1] = (mr_field){.name = "y", .type = {.dtype = MR_F64, .n_dims = 1, .dims = {-1}}};
+    fields[2] = (mr_field){.name = "z", .type = {.dtype = MR_I16}, .optional = true};
+    *n = 3;
+    return MR_OK;
+}
+
+static mr_status open_(const void *p, const mr_log *log, void **state, mr_error *err) {
+    (void)log;
+    (void)err;
+    *state = (void *)(uintptr_t)((const toy_params *)p)->toy;
+    return MR_OK;
+}
+
+static void close_(void *state) {
+    (void)state;
+}
+
+static int64_t count(const void *state) {
+    return ((const toy *)state)->samples;
+}
+
+static void fingerprint(const void *state, uint64_t out[2]) {
+    (void)state;
+    out[0] = out[1] = 7;
+}
+
+static void sample_name(const void *state, int64_t sample, char *buffer, size_t size) {
+    (void)state;
+    snprintf(buffer, size, "toy %lld", (long long)sample);
+}
+
+static mr_status fill(const void *state, int64_t sample, const void *bytes, size_t n_bytes,
+                      mr_view *fields, mr_error *err) {
+    static const double ones[4] = {1, 1, 1, 1};
+    const toy *t = state;
+    int64_t ms = atomic_load(&t->slow_ms);
+    const struct timespec wait = {ms / 1000, ms % 1000 * 1000000};
+    int16_t small = (int16_t)(sample + 100);
+    (void)bytes;
+    (void)n_bytes;
+    (void)err;
+    nanosleep(&wait, NULL);
+    memcpy(fields[0].data, &sample, sizeof sample);
+    fields[1].data = (void *)(uintptr_t)ones;
+    fields[1].type.dims[0] = sample % 4;
+    fields[1].size = (size_t)(sample % 4) * sizeof *ones;
+    memcpy(fields[2].data, &small, sizeof small);
+    return MR_OK;
+}
+
+/* Gives x * factor as "scaled", the number of y's values as "n", and y anew, each value doubled. */
+static mr_status plan_sample(const void *p, const mr_field *in, int32_t n_in, mr_field *out,
+                             int32_t *n_out, mr_error *err) {
+    (void)p;
+    if (n_in != 3 || strcmp(in[2].name, "z") != 0) {
+        return mr_fail(err, MR_E_TYPE, "%d fields", n_in);
+    }
+    out[0] = (mr_field){.name = "scaled", .type = {.dtype = MR_I64}};
+    out[1] = (mr_field){.name = "n", .type = {.dtype = MR_I32}};
+    out[2] = in[1];
+    *n_out = 3;
+    return MR_OK;
+}
+
+static mr_status open_memory(const void *p, void **state, mr_error *err) {
+    (void)p;
+    (void)err;
+    *state = calloc(8, sizeof(double));
+    return MR_OK;
+}
+
+static mr_status run_sample(const void *p, mr_call *call, const mr_view *in, int32_t n_in,
+                            mr_view *out, int32_t n_out, mr_error *err) {
+    int64_t x, factor = ((const toy_params *)p)->toy->factor;
+    int32_t n = (int32_t)in[1].type.dims[0];
+    double *values = call->state;
+    CHECK_INT(n_in, ==, 3);
+    CHECK_INT(n_out, ==, 3);
+    memcpy(&x, in[0].data, sizeof x);
+    if (x == 1000) {
+        return mr_fail(err, MR_E_HOST, "no thousands");
+    }
+    x *= factor;
+    memcpy(out[0].data, &x, sizeof x);
+    memcpy(out[1].data, &n, sizeof n);
+    for (int32_t i = 0; i < n; i++) {
+        values[i] = 2 * ((const double *)in[1].data)[i];
+    }
+    out[2].data = values;
+    out[2].type.dims[0] = n;
+    out[2].size = (size_t)n * sizeof *values;
+    return MR_OK;
+}
+
+static mr_source_class source_of(const toy *t) {
+    return (mr_source_class){MR_SOURCE_HEADER,
+                             .name = "toy",
+                             .summary = "",
+                             .param_size = sizeof(toy_params),
+                             .describe = describe,
+                             .open = open_,
+                             .close = close_,
+                             .count = count,
+                             .fingerprint = fingerprint,
+                             .sample_name = sample_name,
+                             .fill = fill,
+                             .user = t};
+}
+
+static mr_op_class op_of(const toy *t) {
+    return (mr_op_class){MR_OP_HEADER,
+                         .name = "scale",
+                         .summary = "",
+                         .param_size = sizeof(toy_params),
+                         .open = open_memory,
+                         .close = free,
+                         .plan_sample = plan_sample,
+                         .run_sample = run_sample,
+                         .user = t};
+}
+
+typedef struct rig {
+    mr_source_class source;
+    mr_op_class op;
+    mr_pipeline *pipeline;
+    mr_loader *loader;
+} rig;
+
+static void open_rig(rig *r, const toy *t, const char *json, const mr_options *options) {
+    mr_error err = MR_ERROR_INIT;
+    r->source = source_of(t);
+    r->op = op_of(t);
+    const mr_source_class *sources[] = {&r->source, NULL};
+    const mr_op_class *ops[] = {&r->op, NULL};
+    const mr_tables tables = {ops, sources};
+    CHECK_INT(mr_pipeline_parse_with(&r->pipeline, json, strlen(json), &tables, &err), ==, MR_OK);
+    CHECK_INT(mr_loader_open(&r->loader, r->pipeline, options, &err), ==, MR_OK);
+    CHECK_TEXT(err.text, "");
+}
+
+static void close_rig(rig *r) {
+    mr_loader_close(r->loader);
+    mr_pipeline_free(r->pipeline);
+}
+
+static const char plain[] = "{\"source\": \"toy\", \"batch\": 4, \"shuffle\": false}";
+static const char mapped[] =
+    "{\"source\": \"toy\", \"ops\": [\"scale\"], \"batch\": 4, \"shuffle\": false}";
+
+TEST(an_op_on_whole_samples_gives_other_fields) {
+    const toy t = {.samples = 10, .factor = 3};
+    rig r = {0};
+    mr_batch *batch = NULL;
+    open_rig(&r, &t, mapped, NULL);
+    CHECK_INT(mr_pipeline_n_fields(r.pipeline), ==, 3);
+    int64_t seen = 0;
+    while (mr_loader_next(r.loader, &batch, NULL) == MR_OK) {
+        const mr_array *scaled = mr_batch_find(batch, "scaled"), *n = mr_batch_find(batch, "n");
+        const mr_array *y = mr_batch_find(batch, "y");
+        for (int64_t i = 0; i < mr_batch_size(batch); i++, seen++) {
+            CHECK_INT(((const int64_t *)scaled->data)[i], ==, 3 * seen);
+            CHECK_INT(((const int32_t *)n->data)[i], ==, seen % 4);
+            CHECK_INT(y->offsets[i + 1] - y->offsets[i], ==, seen % 4);
+        }
+        for (int64_t i = 0; i < y->dims[0]; i++) {
+            CHECK(((const double *)y->data)[i] == 2.0);
+        }
+        mr_batch_unref(batch);
+    }
+    CHECK_INT(seen, ==, 10);
+    close_rig(&r);
+}
+
+TEST(two_tables_of_one_kind_know_themselves) {
+    const toy a = {.samples = 4, .factor = 2}, b = {.samples = 4, .factor = 5};
+    const toy *const toys[] = {&a, &b};
+    for (int i = 0; i < 2; i++) {
+        rig r = {0};
+        mr_batch *batch = NULL;
+        open_rig(&r, toys[i], mapped, NULL);
+        CHECK_INT(mr_loader_next(r.loader, &batch, NULL), ==, MR_OK);
+        CHECK_INT(((const int64_t *)mr_batch_array(batch, 0)->data)[3], ==, 3 * toys[i]->factor);
+        mr_batch_unref(batch);
+        close_rig(&r);
+    }
+}
+
+TEST(optional_fields_stay_optional) {
+    const toy t = {.samples = 4};
+    rig r = {0};
+    open_rig(&r, &t, plain, NULL);
+    CHECK_INT(mr_pipeline_n_fields(r.pipeline), ==, 2);
+    close_rig(&r);
+}
+
+TEST(a_failure_names_op_and_sample) {
+    const toy t = {.samples = 1001, .factor = 1};
+    rig r = {0};
+    mr_error err = MR_ERROR_INIT;
+    mr_batch *batch = NULL;
+    mr_status status = MR_OK;
+    open_rig(&r, &t, mapped, NULL);
+    while ((status = mr_loader_next(r.loader, &batch, &err)) == MR_OK) {
+        mr_batch_unref(batch);
+    }
+    CHECK_INT(status, ==, MR_E_HOST);
+    CHECK_INT(err.sample, ==, 1000);
+    CHECK_TEXT(err.op, "scale");
+    CHECK_TEXT(err.source, "toy 1000");
+    close_rig(&r);
+}
+
+TEST(an_unknown_source_is_still_unknown) {
+    static const char json[] = "{\"source\": \"toy\"}";
+    mr_pipeline *pipeline = NULL;
+    mr_error err = MR_ERROR_INIT;
+    CHECK_INT(mr_pipeline_parse(&pipeline, json, strlen(json), NULL, &err), ==, MR_E_PARAM);
+    CHECK_TEXT(err.text, "unknown source \"toy\"");
+}
+
+TEST(waiting_in_slices) {
+    toy t = {.samples = 1};
+    rig r = {0};
+    mr_batch *batch = NULL;
+    int later = 0;
+    mr_status status = MR_LATER;
+    atomic_store(&t.slow_ms, 100);
+    open_rig(&r, &t, plain, NULL);
+    CHECK_INT(mr_loader_next_within(r.loader, 0, &batch, NULL), ==, MR_LATER);
+    CHECK(batch == NULL);
+    while ((status = mr_loader_next_within(r.loader, 1000000, &batch, NULL)) == MR_LATER) {
+        later++;
+    }
+    CHECK_INT(status, ==, MR_OK);
+    CHECK_INT(later, >, 0);
+    mr_batch_unref(batch);
+    CHECK_INT(mr_loader_next_within(r.loader, 1000000, &batch, NULL), ==, MR_END);
+    close_rig(&r);
+}
+
+TEST(starting_at_an_epoch) {
+    const toy t = {.samples = 6};
+    mr_options options = MR_OPTIONS_INIT;
+    rig r = {0};
+    mr_batch *batch = NULL;
+    options.epochs = 5;
+    options.first_epoch = 3;
+    open_rig(&r, &t, plain, &options);
+    CHECK_INT(mr_loader_steps_left(r.loader), ==, 4);
+    CHECK_INT(mr_loader_next(r.loader, &batch, NULL), ==, MR_OK);
+    CHECK_INT(mr_batch_epoch(batch), ==, 3);
+    CHECK_INT(mr_batch_step(batch), ==, 0);
+    mr_batch_unref(batch);
+    close_rig(&r);
+}
+
+TEST_MAIN()
