@@ -158,10 +158,10 @@ class Pipeline:
         Parameters:
             on_error: What a bad sample does: fail (end the run with an error that names it) or skip (take another sample, chosen by seed, epoch and position, and list the bad one)."""
     def fuse(self, fuse: bool) -> Pipeline:
-        """Decode only what later ops need, and run ops row by row; the bytes are the same.
+        """Decode only what later ops need, and run ops row by row. The bytes are the same; damage in a part of a file that nobody needs goes unseen (see decode_image's verify).
 
         Parameters:
-            fuse: Decode only what later ops need, and run ops row by row; the bytes are the same."""
+            fuse: Decode only what later ops need, and run ops row by row. The bytes are the same; damage in a part of a file that nobody needs goes unseen (see decode_image's verify)."""
     def fields(self, fields: str | Sequence[str]) -> Pipeline:
         """Fields to deliver, in this order; empty: all that the source does not call optional.
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python functions and datasets inside a pipeline: what they give, and where they run."""
 import inspect
-from hashlib import blake2b
 
 import numpy as np
 
@@ -34,6 +33,7 @@ class Dataset:
         return Dataset, (self.object, self.name, self.fields, self.structure, self.version)
 
     def host_values(self):
+        from hashlib import blake2b
         length = len(self.object)
         said = repr((self.name, length, self.fields, self.structure, self.version)).encode()
         digest = blake2b(said, digest_size=16).digest()
@@ -57,6 +57,16 @@ def wants_random(call):
     needed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
               and p.default is p.empty]
     return len(needed) >= 2 or any(p.name == "rng" for p in parameters)
+
+
+def check_importable(call):
+    """What other processes shall run, they must be able to import."""
+    import pickle
+    try:
+        pickle.dumps(call)
+    except Exception as error:
+        raise TypeError(f"{name_of(call)} cannot run in other processes: {error}. It must be a "
+                        "function of a module, not a lambda or a local function") from None
 
 
 def make_host(functions, dataset, sockets=()):

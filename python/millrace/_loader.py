@@ -223,6 +223,10 @@ class Loader:
         if processes is not None:
             processes.close()
 
+    def __del__(self):
+        if getattr(self, "_core", None) is not None:
+            self.close()  # threads before the processes they talk to
+
     def __enter__(self):
         return self
 

@@ -51,10 +51,9 @@ class Pipeline:
             except ValueError:
                 _core.Pipeline(text)  # says where, as the command does
                 raise
-        if functions or not isinstance(document, dict):
-            return cls._from_parts(document, functions or {})
-        _core.Pipeline(_dumps(document))
-        return cls._from_parts(document, {})
+        if not functions or not isinstance(document, dict) or "source" not in document:
+            _core.Pipeline(_dumps(document))  # all of it is checked before any part is used
+        return cls._from_parts(document, functions or {})
 
     @classmethod
     def _from_parts(cls, document, functions):
@@ -162,6 +161,8 @@ class Pipeline:
         version: raise it when the function gives other values; part of the fingerprint."""
         if not callable(function):
             raise TypeError(f"map() takes a function, not {type(function).__name__}")
+        if processes:
+            _host.check_importable(function)
         name, entry = self._name_for(function), _host.Function(
             function, None, _host.wants_random(function), field is not None, int(processes))
         values = {"function": name, "version": version}

@@ -15,7 +15,8 @@
 #include <png.h>
 #endif
 
-enum { STRIP = 16, GAP = 4, SCALE = 2, GLYPH_W = 3, GLYPH_H = 5, MOST_CELL = 256 };
+enum { STRIP = 16, GAP = 4, GLYPH_W = 3, GLYPH_H = 5, MOST_CELL = 256 };
+static const int64_t dot_side = 2; /* pixels */
 
 /* ---- Letters: three columns of five dots, the top row in the highest bits ---- */
 static uint16_t glyph(char c) {
@@ -44,8 +45,8 @@ typedef struct canvas {
 } canvas;
 
 static void draw_dot(canvas *c, int64_t x, int64_t y) {
-    for (int64_t k = 0; k < SCALE * SCALE; k++) {
-        int64_t at_x = x + k % SCALE, at_y = y + k / SCALE;
+    for (int64_t k = 0; k < dot_side * dot_side; k++) {
+        int64_t at_x = x + k % dot_side, at_y = y + k / dot_side;
         if (at_x < c->width && at_y < c->height) {
             memset(c->pixels + 3 * (at_y * c->width + at_x), 0, 3);
         }
@@ -53,11 +54,11 @@ static void draw_dot(canvas *c, int64_t x, int64_t y) {
 }
 
 static void draw_text(canvas *c, int64_t x, int64_t y, const char *text) {
-    for (; *text; text++, x += (GLYPH_W + 1) * SCALE) {
+    for (; *text; text++, x += (GLYPH_W + 1) * dot_side) {
         uint16_t dots = glyph(*text);
         for (int k = 0; k < GLYPH_W * GLYPH_H; k++) {
-            if (dots >> (GLYPH_W * GLYPH_H - 1 - k) & 1) {
-                draw_dot(c, x + k % GLYPH_W * SCALE, y + k / GLYPH_W * SCALE);
+            if (dots >> ((int64_t)GLYPH_W * GLYPH_H - 1 - k) & 1) {
+                draw_dot(c, x + k % GLYPH_W * dot_side, y + k / GLYPH_W * dot_side);
             }
         }
     }
@@ -204,7 +205,7 @@ static void draw_cell(canvas *c, const mr_batch *batch, const mr_array *array, c
     picture p = picture_of(array, i);
     draw_picture(c, &p, r, cell, left, top + STRIP);
     describe(batch, i, text, sizeof text);
-    text[at_most(g->cell_w / ((GLYPH_W + 1) * SCALE), (int64_t)sizeof text - 1)] = '\0';
+    text[at_most(g->cell_w / ((GLYPH_W + 1) * dot_side), (int64_t)sizeof text - 1)] = '\0';
     draw_text(c, left, top + 3, text);
 }
 

@@ -150,6 +150,16 @@ def test_a_process_that_dies_is_an_error_not_a_hang():
         list(photos().map(leave, processes=1).loader())
 
 
+def test_a_loader_that_is_dropped_takes_its_processes_along():
+    loader = photos().map(double, processes=1).loader(epochs=1000)
+    batch = next(loader)
+    process = loader._processes.processes[0]
+    image = batch["image"].copy()
+    del loader
+    process.join(20)
+    assert not process.is_alive() and (batch["image"] == image).all()
+
+
 def test_what_a_function_keeps_stays_valid():
     kept = []
 
@@ -198,6 +208,8 @@ def test_bad_functions():
         photos().map(lambda s: 1 / 0)
     with pytest.raises(TypeError, match="cannot hold"):
         photos().map(lambda s: {"x": object()})
+    with pytest.raises(TypeError, match="not a lambda"):
+        photos().map(lambda s: s, processes=2)
     with pytest.raises(ValueError, match='no field "picture"'):
         photos().map(mirror, field="picture")
 
