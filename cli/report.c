@@ -49,7 +49,7 @@ void mr_report_text(const mr_report *report) {
     if (report->first_batch_seconds >= 0) {
         printf("  first batch  %.3f s after the start\n", report->first_batch_seconds);
     }
-    printf("  peak memory  %s (batches and reading: at most %s)\n",
+    printf("  peak memory  %s (dense batches and reading: at most %s)\n",
            bytes < 0 ? "unknown" : mr_text_bytes(peak, sizeof peak, bytes),
            mr_text_bytes(bound, sizeof bound, stats.memory_bound));
     if (stats.skipped > 0) {

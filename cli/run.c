@@ -153,6 +153,10 @@ static mr_status open_loader(run *r) {
     if (status == MR_OK) {
         status = mr_loader_open(&r->loader, r->pipeline, &chosen, &r->err);
     }
+    if (status == MR_OK && mr_loader_steps_left(r->loader) == 0) {
+        mr_progress_warn(&r->progress, "the state is at the end of the run: nothing is left to "
+                                       "deliver (--epochs N makes it longer)");
+    }
     return status;
 }
 

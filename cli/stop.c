@@ -1,12 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stop.c - a thread of its own waits for the signals, because mr_loader_cancel takes locks and
  * must not be called from a handler. A signal that is ignored from the start (nohup, a job in the
- * background of a script) stays so. */
+ * background of a script) stays so. What comes within two seconds of the first is the same wish
+ * once more (`timeout` signals a process and then its group); later it means: at once. */
 #include "stop.h"
 
 #include <string.h>
+#include <time.h>
 
 #define END_OF_WATCH SIGUSR1
+
+enum { PATIENCE_SECONDS = 2 };
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void die_of(int number) {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+    raise(number);
+}
 
 static void *watch(void *user) {
     mr_stop *stop = user;
@@ -16,12 +34,12 @@ static void *watch(void *user) {
     }
     atomic_store(&stop->signal, received);
     mr_loader_cancel(stop->loader);
-    sigset_t deadly = stop->waited, end;
-    sigdelset(&deadly, END_OF_WATCH);
-    pthread_sigmask(SIG_UNBLOCK, &deadly, NULL);
-    sigemptyset(&end);
-    sigaddset(&end, END_OF_WATCH);
-    sigwait(&end, &received);
+    double first = seconds_now();
+    while (sigwait(&stop->waited, &received) == 0 && received != END_OF_WATCH) {
+        if (seconds_now() - first > PATIENCE_SECONDS) {
+            die_of(received);
+        }
+    }
     return NULL;
 }
 

@@ -23,7 +23,8 @@ mr_status mr_open_failed(const char *path, int sys, mr_error *err) {
     mr_text_escape(shown, sizeof shown, path);
     mr_fail_errno(err, code, sys, "cannot open %s", shown);
     if (sys == EMFILE || sys == ENFILE) {
-        mr_hint(err, "raise the limit on open files (ulimit -n) or lower reads_in_flight");
+        mr_hint(err, "raise the limit on open files (ulimit -n), or read fewer at once (--reads, "
+                     "reads_in_flight)");
     }
     return code;
 }
@@ -190,7 +191,7 @@ static int create_beside(const char *path, char *name, size_t size) {
     return fd;
 }
 
-mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_error *err) {
+static mr_status replace_regular(const char *path, const char *text, size_t size, mr_error *err) {
     char temporary[PATH_MAX];
     int fd = create_beside(path, temporary, sizeof temporary);
     if (fd < 0) {
@@ -207,4 +208,26 @@ mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_er
         return replace_failed(path, temporary, failed, err);
     }
     return sync_folder_of(path) == 0 ? MR_OK : replace_failed(path, NULL, errno, err);
+}
+
+/* The file itself where path is a link to it. Only a regular file may be replaced: renaming over
+ * /dev/null would take it away from everybody. */
+static mr_status find_target(const char *path, char *target, mr_error *err) {
+    struct stat info;
+    char shown[256];
+    if (!realpath(path, target)) {
+        snprintf(target, PATH_MAX, "%s", path);
+        return strlen(path) < PATH_MAX ? MR_OK : replace_failed(path, NULL, ENAMETOOLONG, err);
+    }
+    if (stat(target, &info) == 0 && !S_ISREG(info.st_mode)) {
+        mr_text_escape(shown, sizeof shown, path);
+        return mr_fail(err, MR_E_IO, "cannot write %s: it is not a regular file", shown);
+    }
+    return MR_OK;
+}
+
+mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_error *err) {
+    char target[PATH_MAX];
+    MR_TRY(find_target(path, target, err));
+    return replace_regular(target, text, size, err);
 }

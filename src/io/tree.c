@@ -71,6 +71,9 @@ static mr_status visit_entry(walk *w, size_t length, const struct dirent *entry,
     if (!is_folder(w, entry)) {
         return w->visitor->file(w->visitor->user, w->path + w->root_length, w->err);
     }
+    if (!here->parent) {
+        MR_TRY(w->visitor->top_folder(w->visitor->user, entry->d_name, w->err));
+    }
     w->path[length + name_length] = '/';
     w->path[length + name_length + 1] = '\0';
     return walk_folder(w, length + name_length + 1, here);

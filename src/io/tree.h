@@ -8,6 +8,8 @@
 typedef struct mr_tree_visitor {
     /* A file, by its path below the root ("cat/17.jpg"). Not a folder; anything else may be. */
     mr_status (*file)(void *user, const char *path, mr_error *err);
+    /* A folder directly below the root, by its name. */
+    mr_status (*top_folder)(void *user, const char *name, mr_error *err);
     void *user;
 } mr_tree_visitor;
 

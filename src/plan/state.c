@@ -179,8 +179,8 @@ static mr_status match_pipeline(const mr_state *saved, const mr_state *current, 
                                "the state was saved with another pipeline: its fingerprint is %s, "
                                "this one's is %s",
                                saved->pipeline, current->pipeline);
-    mr_hint(err, "use the pipeline that saved the state; only batch, epochs, remainder and the "
-                 "place of the data may differ");
+    mr_hint(err, "use the pipeline that saved the state; only batch, epochs, remainder, on_error "
+                 "and the place of the data may differ");
     return status;
 }
 

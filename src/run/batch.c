@@ -261,7 +261,10 @@ mr_status mr_pool_take(mr_pool *pool, int64_t count, mr_batch **out, mr_error *e
         batch = batch_new(pool);
     }
     if (!batch) {
-        return mr_fail_memory(err, pool->block_bytes);
+        mr_fail_memory(err, pool->block_bytes);
+        mr_hint(err, "a smaller batch takes less; this one is of %lld samples",
+                (long long)pool->capacity);
+        return MR_E_MEMORY;
     }
     atomic_store(&batch->references, 1);
     batch->count = count;

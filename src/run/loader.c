@@ -272,6 +272,9 @@ static mr_status open_parts(mr_loader *loader, const mr_options *options, mr_err
 
 mr_status mr_loader_open(mr_loader **out, const mr_pipeline *pipeline, const mr_options *given,
                          mr_error *err) {
+    if (!pipeline) {
+        return mr_fail(err, MR_E_PARAM, "there is no pipeline to open");
+    }
     if (given && given->size < sizeof given->size) {
         return mr_fail(err, MR_E_PARAM, "the options lack their size: start from MR_OPTIONS_INIT");
     }
@@ -409,6 +412,9 @@ static mr_status deliver(mr_loader *loader, int64_t within, mr_batch **out) {
 }
 
 static mr_status next(mr_loader *loader, int64_t within, mr_batch **out, mr_error *err) {
+    if (!loader) {
+        return mr_fail(err, MR_E_PARAM, "there is no loader");
+    }
     MR_TRY(check_usable(loader, err));
     if (atomic_load(&loader->cancelled)) {
         mr_error failure = MR_ERROR_INIT;

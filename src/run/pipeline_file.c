@@ -11,7 +11,7 @@ mr_status mr_pipeline_load(mr_pipeline **out, const char *path, const mr_op_clas
     MR_TRY(mr_file_load(path, MOST, &text, &size, err));
     mr_status status = mr_pipeline_parse(out, text, size, extra_ops, err);
     mr_free(text);
-    if (status < 0 && err) {
+    if (status < 0 && err && err->source[0] == '\0') {
         mr_text_escape(err->source, sizeof err->source, path);
     }
     return status;

@@ -143,6 +143,9 @@ static void make_sample(mr_worker *worker, mr_making *making, int64_t slot) {
             status = substitute(worker, making, &job, &err);
         }
     }
+    if (status < 0 && is_samples_fault(&err) && err.hint[0] == '\0') {
+        mr_hint(&err, "\"on_error\": \"skip\" takes another sample in its place and lists it");
+    }
     if (status < 0) {
         note_failure(loader, making, slot, &err);
     }

@@ -66,6 +66,8 @@ typedef struct files {
     const params *params;
     item *items;
     int64_t n, capacity;
+    char **classes; /* names of a tree's top folders, sorted; also of those without samples */
+    int64_t n_classes, classes_capacity;
     int64_t n_outside; /* files beside the class folders */
 } files;
 
@@ -135,6 +137,21 @@ static mr_status add_file(void *user, const char *path, mr_error *err) {
     return add(f, f->params->path, path, NULL, err);
 }
 
+static mr_status add_class(void *user, const char *name, mr_error *err) {
+    files *f = user;
+    if (f->n_classes == f->classes_capacity) {
+        int64_t capacity = f->classes_capacity ? f->classes_capacity * 2 : 64;
+        char **classes = realloc(f->classes, (size_t)capacity * sizeof *classes);
+        if (!classes) {
+            return mr_fail_memory(err, (size_t)capacity * sizeof *classes);
+        }
+        f->classes = classes;
+        f->classes_capacity = capacity;
+    }
+    f->classes[f->n_classes] = strdup(name);
+    return f->classes[f->n_classes++] ? MR_OK : mr_fail_memory(err, strlen(name));
+}
+
 static int compare_paths(const void *a, const void *b) {
     return strcmp(((const item *)a)->path, ((const item *)b)->path);
 }
@@ -165,27 +182,88 @@ static void drop_outsiders(files *f) {
     f->n = kept;
 }
 
-static mr_status name_classes(files *f, mr_error *err) {
+/* The class of a sample is its top folder; without any, all are of class 0. */
+static mr_status label_by_folder(files *f, mr_error *err) {
     for (int64_t i = 0; i < f->n; i++) {
         const char *name = own_name(&f->items[i]);
-        f->items[i].label_text = strndup(name, class_length(name));
-        if (!f->items[i].label_text) {
+        char *class = strndup(name, class_length(name));
+        if (!class) {
             return mr_fail_memory(err, class_length(name));
+        }
+        char **found =
+            class[0] && f->n_classes > 0
+                ? bsearch(&class, f->classes, (size_t)f->n_classes, sizeof class, compare_texts)
+                : NULL;
+        f->items[i].label = found ? found - f->classes : 0;
+        free(class);
+    }
+    return MR_OK;
+}
+
+static void report_empty_class(const files *f, int64_t class, const mr_log *log) {
+    char text[640], name[512];
+    mr_text_escape(name, sizeof name, f->classes[class]);
+    snprintf(text, sizeof text, "class folder %s has no samples; it keeps label %lld", name,
+             (long long)class);
+    log->write(log->user, text);
+}
+
+/* A class without samples keeps its number, so that a set that lacks it has the labels of one that
+ * does not. */
+static mr_status report_empty_classes(const files *f, const mr_log *log, mr_error *err) {
+    bool *seen = mr_zalloc((size_t)f->n_classes, sizeof *seen);
+    if (!seen) {
+        return mr_fail_memory(err, (size_t)f->n_classes);
+    }
+    for (int64_t i = 0; f->n_classes > 0 && i < f->n; i++) {
+        seen[f->items[i].label] = true;
+    }
+    for (int64_t i = 0; log->write && i < f->n_classes; i++) {
+        if (!seen[i]) {
+            report_empty_class(f, i, log);
+        }
+    }
+    mr_free(seen);
+    return MR_OK;
+}
+
+/* ---- Labels ---- */
+/* A whole number in decimal, whatever its size. */
+static bool is_number(const char *text) {
+    text += *text == '-';
+    return *text != '\0' && strspn(text, "0123456789") == strlen(text);
+}
+
+static int64_t count_numbers(const files *f) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < f->n; i++) {
+        n += is_number(f->items[i].label_text);
+    }
+    return n;
+}
+
+static mr_status read_numbers(files *f, mr_error *err) {
+    for (int64_t i = 0; i < f->n; i++) {
+        errno = 0;
+        f->items[i].label = strtoll(f->items[i].label_text, NULL, 10);
+        if (errno != 0) {
+            return mr_fail(err, MR_E_PARAM, "label %s in %s does not fit into 64 bits",
+                           f->items[i].label_text, f->params->list);
         }
     }
     return MR_OK;
 }
 
-/* ---- Labels ---- */
-static bool all_numbers(const files *f) {
-    bool all = true;
-    for (int64_t i = 0; i < f->n && all; i++) {
-        char *end = NULL;
-        errno = 0;
-        (void)strtoll(f->items[i].label_text, &end, 10);
-        all = errno == 0 && end != f->items[i].label_text && *end == '\0';
+/* Numbers among names are more often a slip than a wish. */
+static void report_mixture(const files *f, int64_t numbers, const mr_log *log) {
+    char text[640], list[512];
+    if (numbers > 0 && log->write) {
+        mr_text_escape(list, sizeof list, f->params->list);
+        snprintf(text, sizeof text,
+                 "%s: %lld of %lld labels are numbers, so all are taken as names and numbered anew",
+                 list, (long long)numbers, (long long)f->n);
+        log->write(log->user, text);
     }
-    return all;
 }
 
 static int64_t unique(char **texts, int64_t n) {
@@ -235,21 +313,30 @@ static void report_outsiders(const files *f, const mr_log *log) {
 }
 
 static mr_status open_tree(files *f, const mr_log *log, mr_error *err) {
-    const mr_tree_visitor visitor = {add_file, f};
-    MR_TRY(mr_tree_walk(f->params->path, &visitor, log, err));
+    const mr_tree_visitor visitor = {add_file, add_class, f};
+    mr_status status = mr_tree_walk(f->params->path, &visitor, log, err);
+    if (status == MR_E_NOT_FOUND) {
+        mr_hint(err, "source files looks for path from the current folder");
+    }
+    MR_TRY(status);
     if (f->n == 0) {
         return MR_OK; /* said by the caller */
     }
     qsort(f->items, (size_t)f->n, sizeof *f->items, compare_paths);
+    if (f->n_classes > 0) {
+        qsort(f->classes, (size_t)f->n_classes, sizeof *f->classes, compare_texts);
+    }
     drop_outsiders(f);
     report_outsiders(f, log);
-    MR_TRY(name_classes(f, err));
-    return number_labels(f, err);
+    MR_TRY(label_by_folder(f, err));
+    return report_empty_classes(f, log, err);
 }
 
 /* ---- A list file ---- */
-static mr_status bad_line(int64_t line, const char *what, mr_error *err) {
-    mr_fail(err, MR_E_PARAM, "line %lld of the list has no %s", (long long)line, what);
+static mr_status bad_line(const files *f, int64_t line, const char *what, mr_error *err) {
+    char list[256];
+    mr_text_escape(list, sizeof list, f->params->list);
+    mr_fail(err, MR_E_PARAM, "line %lld of %s has no %s", (long long)line, list, what);
     mr_hint(err, "write a path, a tab and a label on each line");
     return MR_E_PARAM;
 }
@@ -264,11 +351,11 @@ static mr_status add_line(files *f, const char *root, char *line, int64_t number
     char *separator = strrchr(line, '\t');
     separator = separator ? separator : strrchr(line, ' ');
     if (!separator || separator[1] == '\0') {
-        return bad_line(number, "label", err);
+        return bad_line(f, number, "label", err);
     }
     *separator = '\0';
     if (line[0] == '\0') {
-        return bad_line(number, "path", err);
+        return bad_line(f, number, "path", err);
     }
     return add(f, root, line, separator + 1, err);
 }
@@ -289,7 +376,7 @@ static mr_status add_lines(files *f, const char *root, char *text, mr_error *err
     return MR_OK;
 }
 
-static mr_status open_list(files *f, mr_error *err) {
+static mr_status open_list(files *f, const mr_log *log, mr_error *err) {
     char *text = NULL;
     size_t size = 0;
     MR_TRY(mr_file_load(f->params->list, (size_t)1 << 34, &text, &size, err));
@@ -305,13 +392,12 @@ static mr_status open_list(files *f, mr_error *err) {
     free(root);
     mr_free(text);
     MR_TRY(status);
-    if (!all_numbers(f)) {
-        return number_labels(f, err);
+    int64_t numbers = count_numbers(f);
+    if (numbers == f->n) {
+        return read_numbers(f, err);
     }
-    for (int64_t i = 0; i < f->n; i++) {
-        f->items[i].label = strtoll(f->items[i].label_text, NULL, 10);
-    }
-    return MR_OK;
+    report_mixture(f, numbers, log);
+    return number_labels(f, err);
 }
 
 /* ---- The table's functions ---- */
@@ -356,7 +442,7 @@ static mr_status open_(const void *p, const mr_log *log, void **state, mr_error 
     }
     *state = f;
     f->params = p;
-    MR_TRY(f->params->list[0] ? open_list(f, err) : open_tree(f, log, err));
+    MR_TRY(f->params->list[0] ? open_list(f, log, err) : open_tree(f, log, err));
     forget_label_texts(f);
     return f->n > 0 ? MR_OK : nothing_found(f, err);
 }
@@ -368,6 +454,10 @@ static void close_(void *state) {
         for (int64_t i = 0; i < f->n; i++) {
             free(f->items[i].path);
         }
+        for (int64_t i = 0; i < f->n_classes; i++) {
+            free(f->classes[i]);
+        }
+        free(f->classes);
         free(f->items);
         mr_free(f);
     }

@@ -77,9 +77,9 @@ def count():
 
 
 def growth(action):
-    """What twenty runs leave behind: the least of six rounds, since caches fill for a while."""
+    """What twenty runs leave behind: the least of twelve rounds, since caches fill for a while."""
     least = sys.maxsize
-    for _ in range(6):
+    for _ in range(12):
         before = count()
         for _ in range(20):
             action()

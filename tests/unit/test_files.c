@@ -96,6 +96,20 @@ TEST(order_and_labels) {
     fixture_remove(folder);
 }
 
+TEST(a_class_without_samples_keeps_its_number) {
+    char *folder = fixture_folder();
+    make(folder, "a/1.jpg");
+    make(folder, "b/note.txt");
+    make(folder, "c/2.jpg");
+    snprintf(params, sizeof params, "\"path\": \"%s\"", folder);
+    opened o = open_files(params);
+    list_samples(&o, samples, sizeof samples);
+    CHECK_TEXT(samples, "a/1.jpg=0 c/2.jpg=2");
+    CHECK_HAS(o.log, "class folder b has no samples; it keeps label 1");
+    close_files(&o);
+    fixture_remove(folder);
+}
+
 TEST(a_flat_folder_has_one_class) {
     char *folder = fixture_folder();
     make(folder, "2.jpg");
@@ -152,10 +166,20 @@ TEST(a_list_of_paths_and_labels) {
     list_samples(&o, samples, sizeof samples);
     CHECK_TEXT(samples, "b.jpg=1 one two.jpg=0 b.jpg=0");
     close_files(&o);
+    fixture_write(folder, "typo.txt", "b.jpg 1\nb.jpg O\n", 16);
+    snprintf(params, sizeof params, "\"list\": \"%s/typo.txt\"", folder);
+    o = open_files(params);
+    CHECK_HAS(o.log, "1 of 2 labels are numbers");
+    close_files(&o);
+    fixture_write(folder, "large.txt", "b.jpg 99999999999999999999\n", 27);
+    snprintf(params, sizeof params, "\"list\": \"%s/large.txt\"", folder);
+    o = open_files(params);
+    CHECK_HAS(o.err.text, "does not fit");
+    close_files(&o);
     snprintf(params, sizeof params, "\"list\": \"%s/broken.txt\"", folder);
     o = open_files(params);
     CHECK(o.loader == NULL);
-    CHECK_HAS(o.err.text, "line 2 of the list has no label");
+    CHECK_HAS(o.err.text, "broken.txt has no label");
     close_files(&o);
     fixture_remove(folder);
 }
@@ -243,6 +267,17 @@ TEST(replacing_a_file_is_whole_or_not_at_all) {
     CHECK_INT(mr_file_load(path, 100, &text, &size, &err), ==, MR_OK);
     CHECK_TEXT(text, "newer");
     mr_free(text);
+    char link[128];
+    snprintf(link, sizeof link, "%s/link", folder);
+    CHECK_INT(symlink("state", link), ==, 0);
+    CHECK_INT(mr_file_replace(link, "through", 7, &err), ==, MR_OK);
+    CHECK_INT(mr_file_load(path, 100, &text, &size, &err), ==, MR_OK);
+    CHECK_TEXT(text, "through");
+    mr_free(text);
+    snprintf(link, sizeof link, "%s/fifo", folder);
+    CHECK_INT(mkfifo(link, 0600), ==, 0);
+    CHECK_INT(mr_file_replace(link, "x", 1, &err), ==, MR_E_IO);
+    CHECK_HAS(err.text, "not a regular file");
     CHECK_INT(mr_file_replace("/nonexistent-folder/state", "x", 1, &err), ==, MR_E_IO);
     CHECK_HAS(err.text, "/nonexistent-folder/state");
     fixture_remove(folder);

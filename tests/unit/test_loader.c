@@ -321,6 +321,9 @@ TEST(wrong_options_are_refused) {
     mr_loader *loader = NULL;
     mr_error err = MR_ERROR_INIT;
     mr_options options = {0};
+    mr_batch *batch = NULL;
+    CHECK_INT(mr_loader_open(&loader, NULL, NULL, &err), ==, MR_E_PARAM);
+    CHECK_INT(mr_loader_next(NULL, &batch, &err), ==, MR_E_PARAM);
     CHECK_INT(mr_loader_open(&loader, pipeline, &options, &err), ==, MR_E_PARAM);
     options = two_threads();
     options.world = 3; /* 10 is no multiple of 3 */
