@@ -551,8 +551,8 @@ static mr_status write_json(mr_pipeline *p, mr_error *err) {
     json_t *document = json_object();
     json_t *settings = mr_params_json(settings_rows, &p->settings);
     json_t *source = call_json(p->source->name, p->source->params, p->source_params, NULL);
-    bool whole = settings && json_object_set_new(document, "source", source) == 0 &&
-                 json_object_set_new(document, "ops", ops_json(p)) == 0 &&
+    bool whole = json_object_set_new(document, "source", source) == 0 && /* takes it either way */
+                 json_object_set_new(document, "ops", ops_json(p)) == 0 && settings &&
                  json_object_update(document, settings) == 0;
     p->json = whole ? dump(document) : NULL;
     json_decref(settings);
