@@ -35,7 +35,7 @@ median() {
 
 for _ in 1 2 3 4 5; do
     for threads in 1 2; do
-        run decode samples_per_second --threads $threads --epochs 6 >>"$work/decode-$threads"
+        run decode samples_per_second --threads $threads --epochs 12 >>"$work/decode-$threads"
     done
     run train first_batch_seconds --threads 2 --steps 1 >>"$work/first"
     run train samples_per_second --threads 2 --epochs 6 >>"$work/rate"

@@ -124,6 +124,7 @@ static int64_t choose_morsel(const mr_loader *loader) {
 /* Enough samples in the making to keep every worker and every read busy, but never less than two
  * batches (one can fill while the other ends) and, by default, within a gigabyte beyond that. */
 static int64_t choose_depth(const mr_loader *loader, const mr_options *options) {
+    enum { SMALL_BATCH = 1 << 20 };
     int64_t share = share_of_batch(loader);
     int64_t wanted = 2 * (int64_t)options->threads * loader->morsel;
     int64_t reads = loader->pipeline->source->locate ? 2 * (int64_t)options->reads_in_flight : 0;
@@ -132,7 +133,8 @@ static int64_t choose_depth(const mr_loader *loader, const mr_options *options) 
     int64_t bytes = mr_pool_batch_bytes(loader->pool);
     int64_t affordable = bytes > 0 ? 1000000000 / bytes : depth;
     depth = depth < affordable ? depth : affordable;
-    depth = depth > 2 ? depth : 2;
+    int64_t least = bytes > 0 && bytes <= SMALL_BATCH ? 8 : 2; /* see mr_ring_open */
+    depth = depth > least ? depth : least;
     return options->batches_ahead ? options->batches_ahead : depth;
 }
 

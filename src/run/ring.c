@@ -78,13 +78,24 @@ void mr_ring_publish(mr_ring *ring, int64_t batch) {
     }
 }
 
-void mr_ring_open(mr_ring *ring, int64_t batch) {
-    atomic_store(&slot_of(ring, batch)->pending, ring->tickets_per_batch);
-    atomic_store(&ring->opened, batch + 1);
+static void announce_work(mr_ring *ring) {
+    ring->unannounced = 0;
     if (atomic_load(&ring->sleeping_workers) > 0) {
         pthread_mutex_lock(&ring->lock);
         pthread_cond_broadcast(&ring->work);
         pthread_mutex_unlock(&ring->lock);
+    }
+}
+
+/* Where many small batches may be ahead, workers are woken for half of them at a time: a wake-up
+ * costs as much as tens of small samples. The other half is ready meanwhile, and whoever is about
+ * to wait for a batch wakes them at once. */
+void mr_ring_open(mr_ring *ring, int64_t batch) {
+    atomic_store(&slot_of(ring, batch)->pending, ring->tickets_per_batch);
+    atomic_store(&ring->opened, batch + 1);
+    ring->unannounced++;
+    if (2 * ring->unannounced >= ring->depth || batch + 1 == ring->n_batches) {
+        announce_work(ring);
     }
 }
 
@@ -102,6 +113,9 @@ static bool sleep_until(mr_ring *ring, const struct timespec *moment) {
 mr_status mr_ring_wait_until(mr_ring *ring, int64_t batch, const struct timespec *moment) {
     bool in_time = true;
     if (!is_whole(ring, batch)) {
+        if (ring->unannounced > 0) {
+            announce_work(ring);
+        }
         pthread_mutex_lock(&ring->lock);
         atomic_store(&ring->sleeping_consumer, true);
         while (in_time && !is_whole(ring, batch) && !mr_ring_is_stopped(ring)) {

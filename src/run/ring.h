@@ -26,6 +26,7 @@ typedef struct mr_ring {
     int64_t tickets_per_batch;
     int64_t n_batches;   /* in the run */
     mr_ring_slot *slots; /* batch b lives in slot b mod depth */
+    int64_t unannounced; /* the consumer's: batches opened since workers were last woken */
 
     _Alignas(64) _Atomic int64_t next_ticket;
     _Alignas(64) _Atomic int64_t opened; /* batches 0 .. opened - 1 may be worked on */
