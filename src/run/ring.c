@@ -130,10 +130,6 @@ mr_status mr_ring_wait_until(mr_ring *ring, int64_t batch, const struct timespec
     return is_whole(ring, batch) ? MR_OK : MR_LATER;
 }
 
-bool mr_ring_wait(mr_ring *ring, int64_t batch) {
-    return mr_ring_wait_until(ring, batch, NULL) == MR_OK;
-}
-
 void mr_ring_stop(mr_ring *ring) {
     atomic_store(&ring->stopped, true);
     pthread_mutex_lock(&ring->lock);

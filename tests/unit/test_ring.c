@@ -32,7 +32,7 @@ static int64_t consume(stress *s, int64_t stop_after) {
         while (opened < BATCHES && opened < taken + DEPTH) {
             mr_ring_open(&s->ring, opened++);
         }
-        if (!mr_ring_wait(&s->ring, taken)) {
+        if (mr_ring_wait_until(&s->ring, taken, NULL) != MR_OK) {
             break;
         }
         s->seen_whole[taken] = atomic_load(&s->made[taken]);
