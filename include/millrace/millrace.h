@@ -35,8 +35,10 @@
  * given back from any thread.
  *
  * Failure. Functions return mr_status and fill the caller's mr_error, which may be NULL. On
- * failure no output argument is changed. The library never prints, exits, aborts or installs a
- * signal handler, and has no global state.
+ * failure no output argument is changed. The library never prints, exits or aborts. It has no
+ * global state and installs no signal handler, with one exception: while a store is open (op
+ * cache), the process has a table of its stores, and a handler of SIGBUS that passes on what is not
+ * its own.
  *
  * Caveats.
  *   fork     A loader's threads do not exist in a forked child: there mr_loader_next returns
@@ -310,6 +312,24 @@ typedef struct mr_stats {
 
 MR_API void mr_loader_stats(const mr_loader *loader, mr_stats *out);
 
+/* The caches of the pipeline, in its order. What was found is this loader's; what was stored and
+ * evicted is the process's, for all its loaders that share the store. */
+typedef struct mr_cache_stats {
+    uint32_t size;    /* sizeof(mr_cache_stats), set by the caller */
+    int32_t op;       /* place in the pipeline */
+    const char *path; /* of the store; NULL: it could not be opened */
+    int64_t hits, misses;
+    int64_t waits;      /* for samples that somebody else was making */
+    int64_t bytes_read; /* by hits */
+    int64_t stored, bytes_stored;
+    int64_t evicted;
+    int64_t refused; /* not stored: full, or failing */
+    int64_t damaged; /* found damaged, deleted and made again */
+} mr_cache_stats;
+
+MR_API int32_t mr_loader_n_caches(const mr_loader *loader);
+MR_API mr_status mr_loader_cache(const mr_loader *loader, int32_t i, mr_cache_stats *out);
+
 /* Bad samples that were replaced in delivered batches, oldest first; at most the first 1,000 are
  * kept, all are counted. */
 typedef struct mr_skip {
@@ -320,7 +340,48 @@ typedef struct mr_skip {
 MR_API int64_t mr_loader_n_skips(const mr_loader *loader); /* kept */
 MR_API mr_status mr_loader_skip(const mr_loader *loader, int64_t i, mr_skip *out);
 
-/* ---- 6. Tables ------------------------------------------------------------------------------
+/* ---- 6. Stores ------------------------------------------------------------------------------
+ * What the op cache keeps, looked at from outside. `params` is a JSON object of that op's
+ * parameters, of which path, tier and group say which store; NULL or "{}": the user's own. */
+typedef struct mr_store_info {
+    uint32_t size; /* sizeof(mr_store_info), set by the caller */
+    char path[4096];
+    int64_t limit;      /* bytes it may take */
+    int64_t file_bytes; /* bytes it takes on disk */
+    int64_t entries, bytes;
+} mr_store_info;
+
+/* The entries of one pipeline's way to a cache. */
+typedef struct mr_store_way {
+    const char *text; /* "files > decode_image {} > resize {...}"; "" where nobody noted it */
+    char prefix[17];  /* for mr_store_clear */
+    int64_t entries, bytes;
+    int64_t hits, misses; /* of all loaders that were closed */
+    int64_t made, used;   /* seconds since 1970; 0: never noted */
+} mr_store_way;
+
+typedef struct mr_store_visitor {
+    void (*way)(void *user, const mr_store_way *way);                  /* (optional) */
+    bool (*progress)(void *user, int64_t done_bytes, int64_t damaged); /* (optional) false: stop */
+    void *user;
+} mr_store_visitor;
+
+MR_API mr_status mr_store_stat(const char *params, const mr_store_visitor *visitor,
+                               mr_store_info *out, mr_error *err);
+
+/* Reads every value and checks it; damaged ones are deleted and counted. */
+MR_API mr_status mr_store_verify(const char *params, const mr_store_visitor *visitor,
+                                 int64_t *checked, int64_t *damaged, mr_error *err);
+
+/* Deletes the entries of one way, or, with NULL, the store: then nobody may be using it. */
+MR_API mr_status mr_store_clear(const char *params, const char *prefix, int64_t *deleted,
+                                mr_error *err);
+
+/* The prefix of a pipeline's cache; i counts stages as mr_pipeline_stage does. MR_E_PARAM: that
+ * stage is no cache. */
+MR_API mr_status mr_pipeline_cache_prefix(const mr_pipeline *pipeline, int32_t i, char out[17]);
+
+/* ---- 7. Tables ------------------------------------------------------------------------------
  * What this build can do. Everything the command and the bindings know, they know from here. */
 MR_API int32_t mr_n_ops(void);
 MR_API const mr_op_class *mr_op_at(int32_t i);          /* sorted by name */

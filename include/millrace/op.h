@@ -88,7 +88,10 @@ typedef struct mr_example {
  * Slots marked (optional) may be NULL. */
 enum {
     MR_OP_RANDOM = 1u << 0, /* draws from call->key */
-    MR_OP_HEAVY = 1u << 1   /* costs far more than copying its output: never put in morsels */
+    MR_OP_HEAVY = 1u << 1,  /* costs far more than copying its output: never put in morsels */
+    MR_OP_OPAQUE = 1u << 2, /* what it computes is not told by name, version and parameters (a
+                               function of a host language): nothing it made is ever stored */
+    MR_OP_STORES = 1u << 3  /* the engine's own cache op: samples are kept here */
 };
 
 typedef struct mr_op_class {

@@ -70,6 +70,14 @@ typedef struct mr_source_class {
                       mr_view *fields, mr_error *err);
 
     const void *user; /* (optional) as for an op */
+
+    /* (optional) 128 bits that name what fill makes of the sample's bytes, or of the sample where
+     * nothing is located: whoever has the same bits has the same bytes. Without it nothing of
+     * this source can be stored. False: it cannot be told now (the file is missing, or so young
+     * that a second change would not show); the sample is made as ever, and not stored. Where a
+     * sample comes from a store, fill is called with bytes of NULL, for the fields after the first;
+     * a source without locate is not called at all. */
+    bool (*identify)(const void *state, int64_t sample, uint64_t out[2]);
 } mr_source_class;
 
 #define MR_SOURCE_HEADER .abi = MR_SOURCE_ABI, .size = (uint32_t)sizeof(mr_source_class)

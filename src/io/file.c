@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/hash.h"
 
 /* ---- Wording ---- */
 mr_status mr_open_failed(const char *path, int sys, mr_error *err) {
@@ -230,4 +232,30 @@ mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_er
     char target[PATH_MAX];
     MR_TRY(find_target(path, target, err));
     return replace_regular(target, text, size, err);
+}
+
+/* ---- Identity ---- */
+/* File systems note times in steps of up to 10 ms. A time in the future is another clock's. */
+static bool is_settled(const struct timespec *changed) {
+    const int64_t steps = 50000000;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t age =
+        ((int64_t)now.tv_sec - changed->tv_sec) * 1000000000 + now.tv_nsec - changed->tv_nsec;
+    return age > steps;
+}
+
+bool mr_file_identity(const char *path, int64_t limit, uint64_t out[2]) {
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > limit ||
+        !is_settled(&info.st_ctim)) {
+        return false;
+    }
+    const uint64_t words[] = {(uint64_t)info.st_ino,         (uint64_t)info.st_size,
+                              (uint64_t)info.st_mtim.tv_sec, (uint64_t)info.st_mtim.tv_nsec,
+                              (uint64_t)info.st_ctim.tv_sec, (uint64_t)info.st_ctim.tv_nsec};
+    mr_hash128 hash = mr_hash(words, sizeof words);
+    out[0] = hash.low;
+    out[1] = hash.high;
+    return true;
 }

@@ -79,7 +79,7 @@ static const mr_param settings_rows[] = {
     {.name = NULL},
 };
 
-static const char *const structure_keys[] = {"source", "ops", NULL};
+static const char *const structure_keys[] = {"source", "ops", "cache", NULL};
 
 const mr_param *mr_settings_params(void) {
     return settings_rows;
@@ -91,6 +91,7 @@ typedef struct compiler {
     mr_tables tables;
     mr_type types[MR_MAX_SLOTS]; /* of each slot after the ops so far */
     int32_t now[MR_MAX_FIELDS];  /* the sample after the ops so far: slots, in order */
+    bool touched[MR_MAX_SLOTS];  /* slots that are not as the source filled them */
     int32_t n_now;
     mr_error *err;
 } compiler;
@@ -334,6 +335,7 @@ static mr_status add_slot(compiler *c, const mr_field *field) {
         return mr_fail(c->err, MR_E_LIMIT, "the pipeline makes more than %d fields", MR_MAX_SLOTS);
     }
     p->slots[p->n_slots] = *field;
+    c->touched[p->n_slots] = true;
     c->types[p->n_slots++] = field->type;
     return MR_OK;
 }
@@ -372,13 +374,65 @@ static mr_status plan_sample(compiler *c, mr_op_node *node) {
     return MR_OK;
 }
 
+/* ---- Caches ---- */
+/* Why what this op makes cannot be kept, or NULL. */
+static const char *unrepeatable(const mr_op_class *op) {
+    return op->flags & MR_OP_RANDOM   ? "is random: its result is another one in every epoch"
+           : op->flags & MR_OP_OPAQUE ? "is a function whose changes nobody can see"
+                                      : NULL;
+}
+
+static mr_status check_prefix(const compiler *c, const mr_op_node *cache) {
+    for (const mr_op_node *node = c->pipeline->ops; node < cache; node++) {
+        const char *why = unrepeatable(node->class);
+        if (why) {
+            mr_fail(c->err, MR_E_PARAM, "the cache comes after %s, which %s", node->class->name,
+                    why);
+            mr_hint(c->err,
+                    node->class->flags & MR_OP_RANDOM
+                        ? "put the cache before %s"
+                        : "put the cache before %s, or give the function a version=\"...\"",
+                    node->class->name);
+            return MR_E_PARAM;
+        }
+    }
+    if (!c->pipeline->source->identify) {
+        return mr_fail(c->err, MR_E_PARAM,
+                       "samples of source %s cannot be told apart from changed "
+                       "ones, so they cannot be kept",
+                       c->pipeline->source->name);
+    }
+    return MR_OK;
+}
+
+/* Kept is what took work: what ops made, and the bytes themselves. The other fields of a source
+ * that locates its bytes (labels, names) come from the source again. */
+static bool is_kept(const compiler *c, int32_t slot) {
+    return slot == 0 || c->touched[slot] || !c->pipeline->source->locate;
+}
+
+static mr_status plan_cache(compiler *c, mr_op_node *node) {
+    MR_TRY(check_prefix(c, node));
+    for (int32_t i = 0; i < c->n_now; i++) {
+        if (is_kept(c, c->now[i])) {
+            node->inputs[node->n_inputs++] = c->now[i];
+        }
+    }
+    node->in = node->out = c->types[node->field];
+    return MR_OK;
+}
+
 static mr_status plan_op(compiler *c, mr_op_node *node) {
+    if (mr_op_is_cache(node)) {
+        return plan_cache(c, node);
+    }
     if (node->class->run_sample) {
         return plan_sample(c, node);
     }
     node->in = c->types[node->field];
     MR_TRY(node->class->plan(node->params, &node->in, &node->out, c->err));
     c->types[node->field] = node->out;
+    c->touched[node->field] = true;
     return MR_OK;
 }
 
@@ -406,13 +460,41 @@ static mr_status compile_op(compiler *c, json_t *item, int32_t index) {
     return plan_op(c, node);
 }
 
-static mr_status compile_ops(compiler *c, json_t *document) {
-    mr_pipeline *p = c->pipeline;
-    json_t *list = json_object_get(document, "ops");
-    if (list && !json_is_array(list)) {
-        mr_error_at_json(c->err, "$.ops");
-        return mr_fail(c->err, MR_E_PARAM, "ops must be a list");
+/* Where a cache is worth most: before the first op whose result cannot be kept. */
+static size_t place_for_cache(const compiler *c, json_t *list) {
+    size_t i = 0;
+    for (; i < json_array_size(list); i++) {
+        const char *name = NULL;
+        json_t *params = NULL;
+        mr_status named = split_call(json_array_get(list, i), "", "", &name, &params, NULL);
+        const mr_op_class *op = named == MR_OK ? find_op(c, name) : NULL;
+        if (!op || unrepeatable(op)) {
+            break;
+        }
     }
+    return i;
+}
+
+/* "cache": "auto", or a cache's parameters: becomes an op like any other. */
+static mr_status insert_cache(const compiler *c, json_t *document, json_t *list) {
+    json_t *cache = json_object_get(document, "cache");
+    bool is_auto = json_is_string(cache) && strcmp(json_string_value(cache), "auto") == 0;
+    if (!cache) {
+        return MR_OK;
+    }
+    if (!is_auto && !json_is_object(cache)) {
+        mr_error_at_json(c->err, "$.cache");
+        return mr_fail(c->err, MR_E_PARAM, "cache must be \"auto\" or an object of parameters");
+    }
+    json_t *call = is_auto ? json_string("cache") : json_pack("{s:O}", "cache", cache);
+    if (json_array_insert_new(list, place_for_cache(c, list), call) != 0) {
+        return mr_fail_memory(c->err, 64);
+    }
+    return MR_OK;
+}
+
+static mr_status compile_list(compiler *c, json_t *list) {
+    mr_pipeline *p = c->pipeline;
     size_t n = json_array_size(list);
     p->ops = mr_zalloc(n, sizeof *p->ops);
     if (!p->ops || n > 1000) {
@@ -431,12 +513,30 @@ static mr_status compile_ops(compiler *c, json_t *document) {
     return MR_OK;
 }
 
+static mr_status compile_ops(compiler *c, json_t *document) {
+    json_t *given = json_object_get(document, "ops");
+    if (given && !json_is_array(given)) {
+        mr_error_at_json(c->err, "$.ops");
+        return mr_fail(c->err, MR_E_PARAM, "ops must be a list");
+    }
+    json_t *list = given ? json_copy(given) : json_array();
+    if (!list) {
+        return mr_fail_memory(c->err, 64);
+    }
+    mr_status status = insert_cache(c, document, list);
+    if (status == MR_OK) {
+        status = compile_list(c, list);
+    }
+    json_decref(list);
+    return status;
+}
+
 /* ---- Streams ---- */
 /* How many ops from the i-th on can run as one stream: a producer, then ops that pass rows on; one
  * that finishes ends it. */
 static int32_t stream_length(const mr_pipeline *p, int32_t i) {
     const mr_op_node *head = &p->ops[i];
-    if (!head->class->produce) {
+    if (!head->class->produce || head->out.dtype != MR_U8 || head->out.layout != MR_HWC) {
         return 1;
     }
     int32_t n = 1;
@@ -560,21 +660,61 @@ static mr_status write_json(mr_pipeline *p, mr_error *err) {
     return p->json ? MR_OK : mr_fail_memory(err, 1024);
 }
 
+static void hash_source(const mr_pipeline *p, mr_hasher *hasher) {
+    mr_hasher_text(hasher, p->source->name);
+    mr_hasher_number(hasher, p->source->version);
+    mr_hasher_number(hasher,
+                     p->settings.fuse); /* decides which damage is seen, so what is skipped */
+}
+
+/* A cache changes no byte, so it is no part of any fingerprint. */
+static void hash_op(const mr_pipeline *p, int32_t i, mr_hasher *hasher) {
+    if (mr_op_is_cache(&p->ops[i])) {
+        return;
+    }
+    mr_hasher_text(hasher, p->ops[i].class->name);
+    mr_hasher_number(hasher, p->ops[i].class->version);
+    mr_hasher_text(hasher, p->slots[p->ops[i].field].name);
+    mr_hasher_text(hasher, p->stages[i + 1].params);
+}
+
+/* What a cache's values depend on besides the sample: the way there, and which fields are kept. */
+static mr_status write_prefix(mr_pipeline *p, int32_t cache, mr_error *err) {
+    mr_op_node *node = &p->ops[cache];
+    mr_hasher *hasher = mr_hasher_new();
+    if (!hasher) {
+        return mr_fail_memory(err, 576);
+    }
+    hash_source(p, hasher);
+    for (int32_t i = 0; i < cache; i++) {
+        hash_op(p, i, hasher);
+    }
+    for (int32_t k = 0; k < node->n_inputs; k++) {
+        mr_hasher_text(hasher, p->slots[node->inputs[k]].name);
+    }
+    node->prefix = mr_hasher_value(hasher);
+    mr_hasher_free(hasher);
+    return MR_OK;
+}
+
+static mr_status write_prefixes(mr_pipeline *p, mr_error *err) {
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        if (mr_op_is_cache(&p->ops[i])) {
+            MR_TRY(write_prefix(p, i, err));
+        }
+    }
+    return MR_OK;
+}
+
 /* Everything that a sample's bytes depend on besides the dataset, the seed and the position. */
 static mr_status write_fingerprint(mr_pipeline *p, mr_error *err) {
     mr_hasher *hasher = mr_hasher_new();
     if (!hasher) {
         return mr_fail_memory(err, 576);
     }
-    mr_hasher_text(hasher, p->source->name);
-    mr_hasher_number(hasher, p->source->version);
-    mr_hasher_number(hasher,
-                     p->settings.fuse); /* decides which damage is seen, so what is skipped */
+    hash_source(p, hasher);
     for (int32_t i = 0; i < p->n_ops; i++) {
-        mr_hasher_text(hasher, p->ops[i].class->name);
-        mr_hasher_number(hasher, p->ops[i].class->version);
-        mr_hasher_text(hasher, p->slots[p->ops[i].field].name);
-        mr_hasher_text(hasher, p->stages[i + 1].params);
+        hash_op(p, i, hasher);
     }
     for (int32_t i = 0; i < p->n_fields; i++) {
         mr_hasher_text(hasher, p->fields[i].name);
@@ -623,6 +763,7 @@ static mr_status compile(compiler *c, json_t *document) {
     MR_TRY(compile_fields(c));
     MR_TRY(write_stages(p, c->err));
     MR_TRY(write_json(p, c->err));
+    MR_TRY(write_prefixes(p, c->err));
     return write_fingerprint(p, c->err);
 }
 
@@ -720,4 +861,14 @@ int32_t mr_pipeline_n_fields(const mr_pipeline *p) {
 
 const mr_field *mr_pipeline_field(const mr_pipeline *p, int32_t i) {
     return i >= 0 && i < p->n_fields ? &p->fields[i] : NULL;
+}
+
+mr_status mr_pipeline_cache_prefix(const mr_pipeline *p, int32_t i, char out[17]) {
+    char hex[33];
+    if (i < 1 || i > p->n_ops || !mr_op_is_cache(&p->ops[i - 1])) {
+        return MR_E_PARAM;
+    }
+    mr_hash_hex(p->ops[i - 1].prefix, hex);
+    memcpy(out, hex + 16, 17); /* the low half, which keys begin with */
+    return MR_OK;
 }

@@ -8,6 +8,8 @@
 
 #include <millrace/millrace.h>
 
+#include "core/hash.h"
+
 /* The source's fields have the first slots; an op on whole samples gives its outputs new ones. */
 #define MR_MAX_SLOTS 64
 
@@ -17,13 +19,18 @@ typedef struct mr_op_node {
     void *params;
     int32_t field;                 /* slot; of an op on whole samples, its first input */
     bool named;                    /* the document names the field */
-    int32_t inputs[MR_MAX_FIELDS]; /* an op on whole samples: slots */
+    int32_t inputs[MR_MAX_FIELDS]; /* an op on whole samples: slots; a cache: what it keeps */
     int32_t n_inputs;
     int32_t first_output, n_outputs; /* likewise */
     uint32_t op_word;                /* see core/philox.h */
     mr_type in, out;
     int32_t stream_length; /* ops from this one on that run as one stream; 0 or 1: by itself */
+    mr_hash128 prefix;     /* a cache: the way from a sample's bytes to here */
 } mr_op_node;
+
+static inline bool mr_op_is_cache(const mr_op_node *node) {
+    return (node->class->flags & MR_OP_STORES) != 0;
+}
 
 struct mr_pipeline {
     mr_settings settings;

@@ -23,6 +23,9 @@ static void map_fields(mr_chain *chain) {
         chain->delivered_as[p->field_slot[d]] = d;
     }
     for (int32_t i = 0; i < p->n_ops; i++) {
+        if (mr_op_is_cache(&p->ops[i])) {
+            continue; /* changes nothing */
+        }
         chain->last_op[p->ops[i].field] = i;
         for (int32_t k = 0; k < p->ops[i].n_inputs; k++) {
             chain->last_op[p->ops[i].inputs[k]] = i;
@@ -31,7 +34,8 @@ static void map_fields(mr_chain *chain) {
 }
 
 mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void *source_state,
-                        const struct mr_kernels *kernels, uint64_t seed, mr_error *err) {
+                        const struct mr_kernels *kernels, uint64_t seed, mr_caches *caches,
+                        mr_error *err) {
     chain->pipeline = pipeline;
     chain->source_state = source_state;
     chain->kernels = kernels;
@@ -49,7 +53,7 @@ mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void
             MR_TRY(node->class->open(node->params, &chain->op_states[i], err));
         }
     }
-    return MR_OK;
+    return mr_recall_open(&chain->recall, caches, err);
 }
 
 void mr_chain_close(mr_chain *chain) {
@@ -59,6 +63,7 @@ void mr_chain_close(mr_chain *chain) {
             op->close(chain->op_states[i]);
         }
     }
+    mr_recall_close(&chain->recall);
     mr_free(chain->op_states);
     mr_free(chain->calls);
     mr_arena_free(&chain->data);
@@ -71,9 +76,8 @@ static bool same_dims(const mr_type *a, const mr_type *b) {
            memcmp(a->dims, b->dims, (size_t)a->n_dims * sizeof *a->dims) == 0;
 }
 
-/* Where a value of this type goes: the batch if it is the field's last word, else our memory. */
-static mr_status destination(mr_chain *chain, const mr_chain_job *job, int32_t field, bool last,
-                             mr_view *out, mr_error *err) {
+mr_status mr_chain_destination(mr_chain *chain, const mr_chain_job *job, int32_t field, bool last,
+                               mr_view *out, mr_error *err) {
     int32_t delivered = chain->delivered_as[field];
     int64_t bytes = mr_type_bytes(&out->type);
     if (bytes < 0) {
@@ -135,20 +139,45 @@ static mr_status settle(mr_chain *chain, const mr_chain_job *job, int32_t field,
         mr_batch_slot(job->batch, delivered, job->slot) == value->data) {
         return MR_OK;
     }
-    MR_TRY(destination(chain, job, field, true, &out, err));
+    MR_TRY(mr_chain_destination(chain, job, field, true, &out, err));
     if (out.size > 0) {
         memcpy(out.data, value->data, out.size);
     }
     return MR_OK;
 }
 
-static mr_status fill(mr_chain *chain, const mr_chain_job *job, mr_view *fields, mr_error *err) {
+static mr_status fill(mr_chain *chain, mr_chain_job *job, mr_view *fields, mr_error *err) {
     const mr_pipeline *p = chain->pipeline;
+    if (!job->bytes && job->fetch) {
+        MR_TRY(job->fetch(job->user, job, err));
+    }
     MR_TRY(offer_memory(chain, job, 0, p->n_source_fields, fields, err));
     MR_TRY(
         p->source->fill(chain->source_state, job->sample, job->bytes, job->n_bytes, fields, err));
     for (int32_t f = 0; f < p->n_source_fields; f++) {
         MR_TRY(settle(chain, job, f, &fields[f], err));
+    }
+    return MR_OK;
+}
+
+static bool is_kept(const mr_op_node *cache, int32_t slot) {
+    for (int32_t k = 0; k < cache->n_inputs; k++) {
+        if (cache->inputs[k] == slot) {
+            return true;
+        }
+    }
+    return false;
+}
+
+mr_status mr_chain_fill_rest(mr_chain *chain, const mr_chain_job *job, const mr_op_node *cache,
+                             mr_view *fields, mr_error *err) {
+    const mr_pipeline *p = chain->pipeline;
+    MR_TRY(offer_memory(chain, job, 0, p->n_source_fields, fields, err));
+    MR_TRY(p->source->fill(chain->source_state, job->sample, NULL, 0, fields, err));
+    for (int32_t f = 0; f < p->n_source_fields; f++) {
+        if (!is_kept(cache, f) && fields[f].data) {
+            MR_TRY(settle(chain, job, f, &fields[f], err));
+        }
     }
     return MR_OK;
 }
@@ -174,7 +203,8 @@ static mr_status run_op(mr_chain *chain, const mr_chain_job *job, int32_t i, con
     mr_call *call = &chain->calls[i];
     mr_error_at_op(err, node->class->name);
     MR_TRY(mr_op_output_type(node->class, node->params, call, in, &out->type, err));
-    MR_TRY(destination(chain, job, node->field, chain->last_op[node->field] == i, out, err));
+    MR_TRY(
+        mr_chain_destination(chain, job, node->field, chain->last_op[node->field] == i, out, err));
     return node->class->run(node->params, call, in, out, err);
 }
 
@@ -186,7 +216,7 @@ static mr_status run_stream(mr_chain *chain, const mr_chain_job *job, int32_t i,
     MR_TRY(mr_stream_open(&stream, ops, n, &chain->calls[i], in, &chain->scratch, err));
     out->type = *mr_stream_type(stream);
     bool last = chain->last_op[ops->field] == i + n - 1;
-    MR_TRY(destination(chain, job, ops->field, last, out, err));
+    MR_TRY(mr_chain_destination(chain, job, ops->field, last, out, err));
     return mr_stream_run(stream, out, err);
 }
 
@@ -217,6 +247,12 @@ static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_vi
     int32_t length = node->stream_length;
     mr_view *value = &fields[node->field], out = {0};
     *n = length > 1 ? length : 1;
+    if (mr_op_is_cache(node)) {
+        mr_recall_keep(chain, job, i, fields);
+        if (length <= 1) {
+            return MR_OK;
+        }
+    }
     if (node->class->run_sample) {
         return run_sample(chain, job, i, fields, err);
     }
@@ -230,12 +266,39 @@ static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_vi
     return status;
 }
 
-mr_status mr_chain_run(mr_chain *chain, const mr_chain_job *job, mr_error *err) {
+/* From the first op, or from a cache that has the sample. */
+static mr_status make(mr_chain *chain, mr_chain_job *job, bool recall, mr_error *err) {
     mr_view fields[MR_MAX_SLOTS];
-    mr_status status = fill(chain, job, fields, err);
-    for (int32_t i = 0, n = 0; status == MR_OK && i < chain->pipeline->n_ops; i += n) {
+    int32_t start = -1;
+    mr_status status = recall ? mr_recall_find(chain, job, fields, &start, err) : MR_OK;
+    if (status == MR_OK && start < 0) {
+        status = fill(chain, job, fields, err);
+        start = 0;
+    }
+    for (int32_t i = start, n = 0; status == MR_OK && i < chain->pipeline->n_ops; i += n) {
         status = step(chain, job, i, fields, &n, err);
     }
+    return status;
+}
+
+/* What went wrong while an op read from a store may be the store's fault: once more without. */
+static mr_status make_with_caches(mr_chain *chain, mr_chain_job *job, mr_error *err) {
+    mr_status status = make(chain, job, true, err);
+    bool again = status < 0 && chain->recall.in_place;
+    mr_recall_end(&chain->recall);
+    if (again) {
+        mr_arena_reset(&chain->data);
+        mr_arena_reset(&chain->scratch);
+        mr_batch_clear_sample(job->batch, job->slot);
+        mr_error_clear(err);
+        status = make(chain, job, false, err);
+    }
+    return status;
+}
+
+mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
+    mr_status status =
+        chain->recall.caches ? make_with_caches(chain, job, err) : make(chain, job, false, err);
     mr_arena_reset(&chain->data);
     if (status == MR_OK) {
         mr_batch_sample_done(job->batch, job->slot);

@@ -6,6 +6,7 @@
 
 #include "core/memory.h"
 #include "run/batch.h"
+#include "run/recall.h"
 
 struct mr_kernels;
 
@@ -21,26 +22,42 @@ typedef struct mr_chain {
     int32_t delivered_as[MR_MAX_SLOTS]; /* slot to delivered field, or -1 */
     int32_t last_op[MR_MAX_SLOTS];      /* of a slot, or -1 */
     int64_t fixed_bytes[MR_MAX_SLOTS];  /* of a slot as it is first filled, or -1: varies */
+    mr_recall recall;                   /* its caches */
 } mr_chain;
 
 typedef struct mr_chain_job {
     int64_t sample;
     uint32_t epoch;
-    const void *bytes;
+    const void *bytes; /* NULL where there are none, or none yet: see fetch */
     size_t n_bytes;
     mr_batch *batch;
     int64_t slot;
+    mr_identity identity; /* asked for where the pipeline has caches */
+    /* (optional) Reads the sample now: it was expected in a store, and is not there. */
+    mr_status (*fetch)(void *user, struct mr_chain_job *job, mr_error *err);
+    bool (*is_stopped)(void *user); /* (optional) */
+    void *user;
 } mr_chain_job;
 
 /* mr_chain_close is due even if opening failed; a zeroed chain may be closed. */
 mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void *source_state,
-                        const struct mr_kernels *kernels, uint64_t seed, mr_error *err);
+                        const struct mr_kernels *kernels, uint64_t seed, mr_caches *caches,
+                        mr_error *err);
 void mr_chain_close(mr_chain *chain);
 
-mr_status mr_chain_run(mr_chain *chain, const mr_chain_job *job, mr_error *err);
+mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err);
 
 /* The type an op gives for a concrete input. */
 mr_status mr_op_output_type(const mr_op_class *op, const void *params, mr_call *call,
                             const mr_view *in, mr_type *out, mr_error *err);
+
+/* ---- For recall.c ---- */
+/* Where a value of this type goes: the batch if it is the field's last word, else our memory. */
+mr_status mr_chain_destination(mr_chain *chain, const mr_chain_job *job, int32_t field, bool last,
+                               mr_view *out, mr_error *err);
+
+/* The source's fields that a cache does not keep. */
+mr_status mr_chain_fill_rest(mr_chain *chain, const mr_chain_job *job, const mr_op_node *cache,
+                             mr_view *fields, mr_error *err);
 
 #endif

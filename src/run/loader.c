@@ -168,6 +168,7 @@ static mr_status open_readahead(mr_loader *loader, const mr_options *options, mr
     const mr_readahead_config config = {
         .window = {.source = loader->pipeline->source,
                    .source_state = loader->source_state,
+                   .caches = &loader->caches,
                    .n_entries = entries > least ? entries : least,
                    .plan_size = loader->ring.depth * share_of_batch(loader),
                    .bytes = options->read_ahead_bytes},
@@ -192,7 +193,7 @@ static mr_status open_workers(mr_loader *loader, const mr_options *options, mr_e
     for (uint32_t i = 0; i < options->threads; i++) {
         loader->workers[i].loader = loader;
         MR_TRY(mr_chain_open(&loader->workers[i].chain, loader->pipeline, loader->source_state,
-                             kernels, loader->seed, err));
+                             kernels, loader->seed, &loader->caches, err));
     }
     return mr_threads_start(&loader->threads, options->threads, "mr-work", mr_worker_main,
                             loader->workers, sizeof *loader->workers, err);
@@ -208,6 +209,7 @@ static mr_status order_for(mr_loader *loader, int64_t epoch, mr_error *err) {
     MR_TRY(mr_order_init(&loader->order, loader->schedule.n, loader->pipeline->settings.shuffle,
                          loader->seed, (uint32_t)epoch, err));
     loader->order_epoch = epoch;
+    mr_caches_epoch(&loader->caches);
     return MR_OK;
 }
 
@@ -267,6 +269,8 @@ static mr_status open_parts(mr_loader *loader, const mr_options *options, mr_err
     MR_TRY(make_schedule(loader, options, err));
     MR_TRY(open_pool(loader, options, err));
     MR_TRY(open_ring(loader, options, err));
+    MR_TRY(mr_caches_open(&loader->caches, loader->pipeline, loader->source_state, options->world,
+                          &loader->log, err));
     MR_TRY(open_readahead(loader, options, err));
     MR_TRY(open_batches(loader, err));
     return open_workers(loader, options, err);
@@ -426,6 +430,7 @@ static mr_status next(mr_loader *loader, int64_t within, mr_batch **out, mr_erro
         return MR_END;
     } else {
         mr_status status = deliver(loader, within, out);
+        mr_caches_report(&loader->caches, &loader->log);
         if (status >= 0) {
             return status;
         }
@@ -491,6 +496,7 @@ static void free_parts(mr_loader *loader) {
     if (loader->ring_ready) {
         mr_ring_free(&loader->ring);
     }
+    mr_caches_close(&loader->caches);
     mr_order_free(&loader->order);
     mr_pool_unref(loader->pool);
     loader->pipeline->source->close(loader->source_state);
@@ -558,6 +564,18 @@ void mr_loader_stats(const mr_loader *loader, mr_stats *out) {
     uint32_t size = out->size;
     memcpy(out, &stats, known);
     out->size = size;
+}
+
+int32_t mr_loader_n_caches(const mr_loader *loader) {
+    return loader->caches.n;
+}
+
+mr_status mr_loader_cache(const mr_loader *loader, int32_t i, mr_cache_stats *out) {
+    if (i < 0 || i >= loader->caches.n) {
+        return MR_E_PARAM;
+    }
+    mr_caches_stats(&loader->caches, i, out);
+    return MR_OK;
 }
 
 int64_t mr_loader_n_skips(const mr_loader *loader) {

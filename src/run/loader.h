@@ -38,6 +38,7 @@ typedef struct mr_making {
 typedef struct mr_worker {
     struct mr_loader *loader;
     mr_chain chain;
+    void *fetched; /* bytes read for the sample at hand, not ahead of it */
 } mr_worker;
 
 struct mr_loader {
@@ -59,6 +60,7 @@ struct mr_loader {
     mr_ring ring;
     bool ring_ready;
     mr_making *making;
+    mr_caches caches;
     mr_readahead *readahead; /* NULL: the source needs no reads */
     mr_worker *workers;
     mr_threads threads;

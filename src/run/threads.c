@@ -8,6 +8,9 @@
 #include "core/memory.h"
 #include <millrace/millrace.h>
 
+/* A thread's own faults: blocked, they would end the process before anybody could look. */
+static const int own_faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+
 static mr_status start_one(mr_threads *group, const char *name, void *(*run)(void *), void *context,
                            mr_error *err) {
     int failed = pthread_create(&group->threads[group->n], NULL, run, context);
@@ -28,6 +31,9 @@ mr_status mr_threads_start(mr_threads *group, uint32_t n, const char *name, void
         return mr_fail_memory(err, n * sizeof *group->threads);
     }
     sigfillset(&all); /* a new thread inherits the mask */
+    for (size_t i = 0; i < sizeof own_faults / sizeof *own_faults; i++) {
+        sigdelset(&all, own_faults[i]);
+    }
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; i < n && status == MR_OK; i++) {
         status = start_one(group, name, run, (char *)contexts + i * context_size, err);

@@ -11,6 +11,7 @@
 mr_status mr_window_init(mr_window *window, const mr_window_config *config, mr_error *err) {
     window->source = config->source;
     window->source_state = config->source_state;
+    window->caches = config->caches;
     window->n_entries = config->n_entries;
     window->plan_size = config->plan_size;
     window->own = (size_t)(config->bytes / 2 / config->n_entries);
@@ -144,6 +145,12 @@ static mr_status locate(mr_window *window, mr_window_entry *entry) {
     int64_t sample = window->plan[entry->number % window->plan_size];
     mr_error_clear(&entry->err);
     entry->read = (mr_uring_read){.err = &entry->err};
+    entry->identity = (mr_identity){.asked = false};
+    entry->kept = window->caches && window->caches->n > 0 &&
+                  mr_caches_have(window->caches, sample, &entry->identity);
+    if (entry->kept) {
+        return MR_OK;
+    }
     return window->source->locate(window->source_state, sample, &entry->read.extent, &entry->err);
 }
 
@@ -151,7 +158,7 @@ mr_window_entry *mr_window_start(mr_window *window) {
     mr_window_entry *entry;
     while ((entry = claim(window)) != NULL) {
         mr_status status = locate(window, entry);
-        if (status == MR_OK) {
+        if (status == MR_OK && !entry->kept) {
             return entry;
         }
         entry->read.status = status;

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "io/uring.h"
+#include "run/cache.h"
 
 typedef struct mr_window_entry {
     _Atomic int64_t usable_by; /* the read that may use this entry */
@@ -24,11 +25,14 @@ typedef struct mr_window_entry {
     size_t capacity; /* of buffer */
     size_t charged;  /* to the shared allowance */
     bool waits;      /* the io_uring reader's: refused memory, to be tried again */
+    bool kept;       /* a store has it: nothing was read */
+    mr_identity identity;
 } mr_window_entry;
 
 typedef struct mr_window {
     const mr_source_class *source;
     const void *source_state;
+    mr_caches *caches; /* (optional) what they have is not read */
 
     int64_t n_entries;
     mr_window_entry *entries;
@@ -60,6 +64,7 @@ typedef struct mr_window {
 typedef struct mr_window_config {
     const mr_source_class *source;
     const void *source_state;
+    mr_caches *caches;
     int64_t n_entries;
     int64_t plan_size;
     int64_t bytes;
@@ -79,7 +84,8 @@ mr_window_entry *mr_window_get(mr_window *window, int64_t read);
 void mr_window_release(mr_window *window, mr_window_entry *entry);
 
 /* Readers. start: the next read's entry with its extent located, or NULL if there is none at
- * the moment; a failure to locate is published at once and the next one tried. reserve: memory for
+ * the moment; what a store has, and a failure to locate, is published at once and the next one
+ * tried. reserve: memory for
  * the read's size; false: not now. */
 mr_window_entry *mr_window_start(mr_window *window);
 bool mr_window_reserve(mr_window *window, mr_window_entry *entry);

@@ -64,18 +64,26 @@ static mr_status read_now(const mr_loader *loader, int64_t sample, void **bytes,
     return status;
 }
 
-static mr_status make_without_readahead(mr_worker *worker, mr_chain_job *job, mr_error *err) {
-    void *bytes = NULL;
-    mr_status status = MR_OK;
-    if (worker->loader->readahead) {
-        status = read_now(worker->loader, job->sample, &bytes, &job->n_bytes, err);
-    }
-    job->bytes = bytes;
-    if (status == MR_OK) {
-        status = mr_chain_run(&worker->chain, job, err);
-    }
-    free(bytes);
+/* A chain's fetch. The bytes are the worker's until the sample is done. */
+static mr_status fetch(void *user, mr_chain_job *job, mr_error *err) {
+    mr_worker *worker = user;
+    MR_TRY(read_now(worker->loader, job->sample, &worker->fetched, &job->n_bytes, err));
+    job->bytes = worker->fetched;
+    return MR_OK;
+}
+
+static mr_status run_chain(mr_worker *worker, mr_chain_job *job, mr_error *err) {
+    mr_status status = mr_chain_run(&worker->chain, job, err);
+    free(worker->fetched);
+    worker->fetched = NULL;
     return status;
+}
+
+static mr_status make_without_readahead(mr_worker *worker, mr_chain_job *job, mr_error *err) {
+    job->bytes = NULL;
+    job->identity = (mr_identity){.asked = false};
+    job->fetch = worker->loader->readahead ? fetch : NULL;
+    return run_chain(worker, job, err);
 }
 
 /* Tries other samples, chosen by the law, until one is good. */
@@ -117,12 +125,19 @@ static mr_status make_from_readahead(mr_worker *worker, mr_making *making, mr_ch
     if (status < 0) {
         *err = entry->err;
     } else {
-        job->bytes = entry->buffer;
-        job->n_bytes = entry->read.open.size;
-        status = mr_chain_run(&worker->chain, job, err);
+        job->identity = entry->identity;
+        job->bytes = entry->kept ? NULL : entry->buffer;
+        job->n_bytes = entry->kept ? 0 : entry->read.open.size;
+        job->fetch = entry->kept ? fetch : NULL;
+        status = run_chain(worker, job, err);
     }
     mr_window_release(window, entry);
     return status;
+}
+
+static bool is_stopped(void *user) {
+    const mr_worker *worker = user;
+    return mr_ring_is_stopped(&worker->loader->ring);
 }
 
 static void make_sample(mr_worker *worker, mr_making *making, int64_t slot) {
@@ -134,9 +149,11 @@ static void make_sample(mr_worker *worker, mr_making *making, int64_t slot) {
         .epoch = (uint32_t)making->slice.epoch,
         .batch = making->batch,
         .slot = slot,
+        .is_stopped = is_stopped,
+        .user = worker,
     };
     mr_status status = loader->readahead ? make_from_readahead(worker, making, &job, &err)
-                                         : mr_chain_run(&worker->chain, &job, &err);
+                                         : run_chain(worker, &job, &err);
     if (status < 0 && status != MR_E_CANCELLED) {
         name_sample(loader, job.sample, &err);
         if (loader->on_error == MR_ON_ERROR_SKIP && is_samples_fault(&err)) {

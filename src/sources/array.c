@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/memory.h"
+#include "io/file.h"
 #include "io/map.h"
 #include "sources/npy.h"
 
@@ -224,6 +225,20 @@ static int64_t label_of(const array *a, int64_t sample) {
     }
 }
 
+/* The file may be written to while it is mapped: its times tell. */
+static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
+    const params *p = ((const array *)state)->params;
+    uint64_t words[5] = {(uint64_t)sample};
+    if (!mr_file_identity(p->path, INT64_MAX, &words[1]) ||
+        (p->labels[0] && !mr_file_identity(p->labels, INT64_MAX, &words[3]))) {
+        return false;
+    }
+    mr_hash128 hash = mr_hash(words, sizeof words);
+    out[0] = hash.low;
+    out[1] = hash.high;
+    return true;
+}
+
 static mr_status fill(const void *state, int64_t sample, const void *bytes, size_t n_bytes,
                       mr_view *fields, mr_error *err) {
     const array *a = state;
@@ -269,4 +284,5 @@ const mr_source_class mr_source_array = {
     .fingerprint = fingerprint,
     .sample_name = sample_name,
     .fill = fill,
+    .identify = identify,
 };

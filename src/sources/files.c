@@ -491,6 +491,11 @@ static mr_status locate(const void *state, int64_t sample, mr_extent *out, mr_er
     return MR_OK;
 }
 
+static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
+    const files *f = state;
+    return mr_file_identity(f->items[sample].path, f->params->max_file_bytes, out);
+}
+
 static void point_at(mr_view *field, const void *bytes, size_t size) {
     field->data = (void *)(uintptr_t)bytes;
     field->size = size;
@@ -532,4 +537,5 @@ const mr_source_class mr_source_files = {
     .sample_name = sample_name,
     .locate = locate,
     .fill = fill,
+    .identify = identify,
 };

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spill.c - how values get into a store: what is in the making, the queue, the thread that writes,
+ * and what is evicted for it.
+ *
+ * In an epoch every sample is used once, so of the values that fit, no choice finds more in the
+ * next epoch than any other: at most what lies in the store when the epoch begins. A store that is
+ * full of what its own pipelines use therefore stays as it is, and new values are refused. What
+ * makes room is what nobody uses any more: values of other pipelines that were not used since the
+ * hand passed them last (CLOCK), and own ones that a whole epoch did not ask for. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "run/store_parts.h"
+
+enum {
+    QUEUE_BYTES = 256 << 20, /* makers wait beyond this */
+    GROUP = 64,              /* values in a transaction */
+    GROUP_BYTES = 32 << 20,
+};
+static const int64_t linger_ns = 2000000;      /* for a transaction to gather company */
+static const int64_t patience_ns = 2000000000; /* of a maker, for the queue */
+static const int64_t pause_ns = 10000000000;   /* after a failure, before the next try */
+
+/* ---- The table of what is in the making ---- */
+static mr_pending **bucket(mr_store *store, const mr_store_key *key) {
+    return &store->table[key->bytes[16] % MR_PENDING_BUCKETS];
+}
+
+mr_pending *mr_pending_find(mr_store *store, const mr_store_key *key) {
+    mr_pending *pending = *bucket(store, key);
+    while (pending && memcmp(&pending->key, key, sizeof *key) != 0) {
+        pending = pending->next;
+    }
+    return pending;
+}
+
+static void free_pending(mr_pending *pending) {
+    free(pending->record);
+    mr_free(pending);
+}
+
+/* Out of the table; locked. */
+static void settle(mr_store *store, mr_pending *pending) {
+    mr_pending **link = bucket(store, &pending->key);
+    while (*link != pending) {
+        link = &(*link)->next;
+    }
+    *link = pending->next;
+    pending->settled = true;
+    atomic_fetch_sub(&store->n_pending, 1);
+    if (pending->readers == 0) {
+        free_pending(pending);
+    }
+}
+
+void mr_pending_release(mr_store *store, mr_pending *pending) {
+    pthread_mutex_lock(&store->lock);
+    if (--pending->readers == 0 && pending->settled) {
+        free_pending(pending);
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* ---- Claims ---- */
+static bool is_closed(const mr_store *store, int32_t env) {
+    int64_t until = atomic_load_explicit(&store->closed_until[env], memory_order_relaxed);
+    return mr_env_is_doubtful(store->envs[env]) || (until > 0 && mr_store_clock() < until);
+}
+
+static bool add_pending(mr_store *store, const mr_store_key *key, bool *no_memory) {
+    bool added = false;
+    pthread_mutex_lock(&store->lock);
+    if (!mr_pending_find(store, key)) {
+        mr_pending *pending = mr_zalloc(1, sizeof *pending);
+        if (pending) {
+            pending->key = *key;
+            pending->next = *bucket(store, key);
+            *bucket(store, key) = pending;
+            atomic_fetch_add(&store->n_pending, 1);
+        }
+        added = pending != NULL;
+        *no_memory = !added;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return added;
+}
+
+mr_claim mr_store_claim(mr_store *store, const mr_store_key *key) {
+    bool no_memory = false;
+    if (is_closed(store, mr_store_env_of(store, key))) {
+        return MR_CLAIM_VOID;
+    }
+    if (!add_pending(store, key, &no_memory)) {
+        return no_memory ? MR_CLAIM_VOID : MR_CLAIM_BUSY;
+    }
+    if (mr_claim_take(store->claims, key)) {
+        return MR_CLAIM_OURS;
+    }
+    pthread_mutex_lock(&store->lock);
+    settle(store, mr_pending_find(store, key));
+    pthread_mutex_unlock(&store->lock);
+    return MR_CLAIM_BUSY;
+}
+
+void mr_store_abandon(mr_store *store, const mr_store_key *key) {
+    mr_claim_drop(store->claims, key);
+    pthread_mutex_lock(&store->lock);
+    settle(store, mr_pending_find(store, key));
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* ---- The queue ---- */
+static struct timespec after(int64_t ns) {
+    int64_t then = mr_store_clock() + ns;
+    return (struct timespec){then / 1000000000, then % 1000000000};
+}
+
+static void wait_for_room(mr_store *store) {
+    const struct timespec deadline = after(patience_ns);
+    while (store->queued_bytes > QUEUE_BYTES && !store->stopping) {
+        if (pthread_cond_timedwait(&store->room, &store->lock, &deadline) == ETIMEDOUT) {
+            return; /* the disk is stuck: the training is not to be */
+        }
+    }
+}
+
+void mr_store_put(mr_store *store, const mr_store_key *key, void *record, size_t size) {
+    pthread_mutex_lock(&store->lock);
+    mr_pending *pending = mr_pending_find(store, key);
+    pending->record = record;
+    pending->size = size;
+    *store->last = pending;
+    store->last = &pending->behind;
+    store->queued_bytes += size;
+    store->n_queued++;
+    pthread_cond_signal(&store->work);
+    wait_for_room(store);
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* ---- Room ---- */
+static const mr_joined *plan_of(const mr_store *store, const mr_store_key *key) {
+    for (int32_t i = 0; i < MR_MAX_PLANS; i++) {
+        const mr_joined *plan = &store->plans[i];
+        if (plan->users > 0 && memcmp(plan->prefix, key->bytes, sizeof plan->prefix) == 0) {
+            return plan;
+        }
+    }
+    return NULL;
+}
+
+/* Rounds are counted modulo 2^16. */
+static bool is_older(uint16_t stamp, uint16_t than) {
+    return stamp != than && (uint16_t)(than - stamp) < 0x8000;
+}
+
+static bool is_victim(void *user, const mr_store_key *key, size_t size) {
+    mr_store *store = user;
+    uint16_t stamp = mr_use_stamp(&store->use, key);
+    (void)size;
+    pthread_mutex_lock(&store->lock);
+    const mr_joined *plan = plan_of(store, key);
+    bool own = plan != NULL;
+    bool forgotten =
+        own && plan->whole && plan->epochs > 1 && stamp && is_older(stamp, plan->before);
+    pthread_mutex_unlock(&store->lock);
+    if (own) {
+        return forgotten;
+    }
+    if (stamp) {
+        mr_use_clear(&store->use, key);
+    }
+    return stamp == 0;
+}
+
+/* Twice: the first pass may only have taken second chances away. */
+static bool make_room(mr_store *store, int32_t env, int64_t bytes) {
+    int64_t freed = 0, n = 0;
+    for (int pass = 0; pass < 2 && freed < bytes; pass++) {
+        freed += mr_env_evict(store->envs[env], bytes - freed, is_victim, store, &n);
+        atomic_fetch_add(&store->evicted, n);
+    }
+    return freed > 0;
+}
+
+/* ---- Writing ---- */
+typedef struct group {
+    mr_pending *members[GROUP];
+    mr_env_item items[GROUP];
+    int32_t n;
+    int64_t bytes;
+} group;
+
+static void close_env(mr_store *store, int32_t env) {
+    atomic_store(&store->closed_until[env], mr_store_clock() + pause_ns);
+}
+
+static mr_env_result write_items(mr_store *store, int32_t env, const mr_env_item *items, int32_t n,
+                                 int64_t bytes, mr_error *err) {
+    mr_env_result result = mr_env_put(store->envs[env], items, n, err);
+    for (int tries = 0; result == MR_ENV_FULL && tries < 3; tries++) {
+        if (!make_room(store, env, 2 * bytes)) {
+            close_env(store, env);
+            return MR_ENV_FULL;
+        }
+        result = mr_env_put(store->envs[env], items, n, err);
+    }
+    return result;
+}
+
+static void count_written(mr_store *store, const group *g, int32_t i, mr_env_result result) {
+    if (result == MR_ENV_OK) {
+        mr_use_touch(&store->use, &g->members[i]->key, (uint16_t)atomic_load(&store->round));
+        atomic_fetch_add(&store->stored, 1);
+        atomic_fetch_add(&store->stored_bytes, (int64_t)g->items[i].size);
+    } else {
+        atomic_fetch_add(&store->refused, 1);
+    }
+}
+
+/* A group that does not fit as a whole may fit in part. */
+static mr_env_result write_group(mr_store *store, int32_t env, const group *g, mr_error *err) {
+    mr_env_result result = write_items(store, env, g->items, g->n, g->bytes, err);
+    for (int32_t i = 0; i < g->n; i++) {
+        mr_env_result one = result;
+        if (result == MR_ENV_FULL && g->n > 1) {
+            one = mr_env_put(store->envs[env], &g->items[i], 1, err);
+        }
+        count_written(store, g, i, one);
+    }
+    return result;
+}
+
+static mr_status may_write(mr_store *store, int64_t bytes, mr_error *err) {
+    if (mr_place_room(&store->place) < bytes) {
+        return mr_fail(err, MR_E_LIMIT, "the file system is nearly full");
+    }
+    return mr_place_mark(&store->place, err);
+}
+
+static void finish_group(mr_store *store, group *g) {
+    for (int32_t i = 0; i < g->n; i++) {
+        mr_claim_drop(store->claims, &g->members[i]->key);
+    }
+    pthread_mutex_lock(&store->lock);
+    for (int32_t i = 0; i < g->n; i++) {
+        store->queued_bytes -= g->members[i]->size;
+        settle(store, g->members[i]);
+    }
+    pthread_cond_broadcast(&store->room);
+    pthread_mutex_unlock(&store->lock);
+    g->n = 0;
+    g->bytes = 0;
+}
+
+static void write_or_refuse(mr_store *store, int32_t env, const group *g, mr_error *err) {
+    mr_status allowed = is_closed(store, env) ? MR_LATER : may_write(store, g->bytes, err);
+    if (allowed != MR_OK) {
+        atomic_fetch_add(&store->refused, g->n);
+    }
+    if (allowed < 0 || (allowed == MR_OK && write_group(store, env, g, err) == MR_ENV_FAILED)) {
+        close_env(store, env);
+        mr_store_note_trouble(store, err);
+    }
+}
+
+static void flush_group(mr_store *store, int32_t env, group *g) {
+    mr_error err = MR_ERROR_INIT;
+    if (g->n > 0) {
+        write_or_refuse(store, env, g, &err);
+        mr_env_start_writeback(store->envs[env]);
+        finish_group(store, g);
+    }
+}
+
+/* Members are freed as their group is finished, so the next one is noted first. */
+static void write_list(mr_store *store, int32_t env, mr_pending *list) {
+    group g = {.n = 0};
+    for (mr_pending *p = list, *behind; p; p = behind) {
+        behind = p->behind;
+        g.members[g.n] = p;
+        g.items[g.n++] = (mr_env_item){&p->key, p->record, p->size};
+        g.bytes += (int64_t)p->size;
+        if (g.n == GROUP || g.bytes >= GROUP_BYTES) {
+            flush_group(store, env, &g);
+        }
+    }
+    flush_group(store, env, &g);
+}
+
+static void write_all(mr_store *store, mr_pending *list) {
+    mr_pending *first[MR_MAX_ENVS] = {NULL}, **last[MR_MAX_ENVS];
+    for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
+        last[i] = &first[i];
+    }
+    for (mr_pending *p = list, *behind; p; p = behind) {
+        int32_t env = mr_store_env_of(store, &p->key);
+        behind = p->behind;
+        p->behind = NULL;
+        *last[env] = p;
+        last[env] = &p->behind;
+    }
+    for (int32_t i = 0; i < store->place.n_envs; i++) {
+        write_list(store, i, first[i]);
+    }
+}
+
+/* All that waits, or NULL: the end. */
+static mr_pending *take_queue(mr_store *store) {
+    pthread_mutex_lock(&store->lock);
+    while (!store->first && !store->stopping) {
+        pthread_cond_wait(&store->work, &store->lock);
+    }
+    const struct timespec deadline = after(linger_ns);
+    while (store->n_queued < GROUP && !store->stopping &&
+           pthread_cond_timedwait(&store->work, &store->lock, &deadline) != ETIMEDOUT) {
+    }
+    mr_pending *list = store->first;
+    store->first = NULL;
+    store->last = &store->first;
+    store->n_queued = 0;
+    pthread_mutex_unlock(&store->lock);
+    return list;
+}
+
+void *mr_spill_main(void *context) {
+    mr_store *store = context;
+    mr_pending *list;
+    while ((list = take_queue(store)) != NULL) {
+        write_all(store, list);
+    }
+    return NULL;
+}

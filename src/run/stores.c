@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stores.c - see stores.h: opening, plans and finding. */
+#include "run/stores.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "run/store_parts.h"
+#include "store/guard.h"
+
+/* The process's open stores: state that no object owns, because LMDB's is the process's too. */
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static mr_store *registry;
+
+int64_t mr_store_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- Opening ---- */
+static mr_store *find_open(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return NULL;
+    }
+    for (mr_store *store = registry; store; store = store->next) {
+        if (store->owner == getpid() && store->device == info.st_dev &&
+            store->inode == info.st_ino) {
+            return store;
+        }
+    }
+    return NULL;
+}
+
+/* Each environment's share of the limit, with its table of readers; the table of stamps and small
+ * files come off first. */
+static int64_t env_size(const mr_place *place) {
+    enum { SMALL_FILES = 32768 };
+    int64_t rest = place->size - mr_use_bytes(place->size) - SMALL_FILES;
+    return rest / place->n_envs - MR_ENV_LOCK_BYTES;
+}
+
+static mr_status open_envs(mr_store *store, mr_error *err) {
+    for (int32_t i = 0; i < store->place.n_envs; i++) {
+        MR_TRY(mr_env_open(&store->envs[i], &store->place, i, env_size(&store->place), err));
+    }
+    return MR_OK;
+}
+
+static mr_status open_parts(mr_store *store, const mr_store_params *params, const mr_log *log,
+                            mr_error *err) {
+    struct stat info;
+    MR_TRY(mr_place_open(&store->place, params, log, err));
+    if (fstat(store->place.dir, &info) != 0) {
+        return mr_fail_errno(err, MR_E_IO, errno, "cannot look at the store");
+    }
+    store->device = info.st_dev;
+    store->inode = info.st_ino;
+    MR_TRY(open_envs(store, err));
+    mr_use_open(&store->use, &store->place);
+    atomic_store(&store->round, mr_use_round(&store->use));
+    store->claims = mr_claims_open(&store->place);
+    return mr_threads_start(&store->writer, 1, "mr-store", mr_spill_main, store, 0, err);
+}
+
+/* What this process wrote is safe once it is synced, and what others wrote too, if there are no
+ * others any more. */
+static void leave_place(mr_store *store) {
+    if (store->place.users < 0 || !mr_place_be_alone(&store->place)) {
+        return;
+    }
+    bool synced = true;
+    for (int32_t i = 0; i < store->place.n_envs && store->place.tier == MR_TIER_DISK; i++) {
+        synced = synced && store->envs[i] && mr_env_sync(store->envs[i]);
+    }
+    if (store->place.tier == MR_TIER_MEMORY) {
+        mr_place_remove(&store->place);
+    } else if (synced) {
+        mr_place_unmark(&store->place);
+    }
+}
+
+static void stop_writer(mr_store *store) {
+    pthread_mutex_lock(&store->lock);
+    store->stopping = true;
+    pthread_cond_broadcast(&store->work);
+    pthread_mutex_unlock(&store->lock);
+    mr_threads_join(&store->writer);
+}
+
+static void free_store(mr_store *store) {
+    stop_writer(store);
+    leave_place(store);
+    for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
+        if (store->envs[i] && mr_env_is_doubtful(store->envs[i])) {
+            mr_place_mark_bad(&store->place, i);
+        }
+        mr_env_close(store->envs[i]);
+    }
+    mr_use_close(&store->use);
+    if (store->claims >= 0) {
+        close(store->claims);
+    }
+    mr_place_close(&store->place);
+    pthread_mutex_destroy(&store->lock);
+    pthread_cond_destroy(&store->work);
+    pthread_cond_destroy(&store->room);
+    mr_free(store);
+}
+
+static mr_store *new_store(void) {
+    pthread_condattr_t forward;
+    mr_store *store = mr_zalloc(1, sizeof *store);
+    if (store) {
+        store->owner = getpid();
+        store->claims = -1;
+        store->place = (mr_place){.dir = -1, .users = -1};
+        store->last = &store->first;
+        pthread_condattr_init(&forward);
+        pthread_condattr_setclock(&forward, CLOCK_MONOTONIC);
+        pthread_mutex_init(&store->lock, NULL);
+        pthread_cond_init(&store->work, &forward);
+        pthread_cond_init(&store->room, &forward);
+        pthread_condattr_destroy(&forward);
+    }
+    return store;
+}
+
+static mr_status open_new(mr_store **out, const mr_store_params *params, const mr_log *log,
+                          mr_error *err) {
+    mr_store *store = new_store();
+    if (!store) {
+        return mr_fail_memory(err, sizeof *store);
+    }
+    bool first = registry == NULL;
+    if (first) {
+        mr_guard_install();
+    }
+    mr_status status = open_parts(store, params, log, err);
+    if (status < 0) {
+        free_store(store);
+        if (first) {
+            mr_guard_remove();
+        }
+        return status;
+    }
+    store->next = registry;
+    registry = store;
+    *out = store;
+    return MR_OK;
+}
+
+mr_status mr_store_open(mr_store **out, const mr_store_params *params, const mr_log *log,
+                        mr_error *err) {
+    char *path = mr_place_path(params, err);
+    if (!path) {
+        return MR_E_NOT_FOUND;
+    }
+    pthread_mutex_lock(&registry_lock);
+    mr_store *store = find_open(path);
+    mr_status status = store ? MR_OK : open_new(&store, params, log, err);
+    if (status == MR_OK) {
+        store->users++;
+        *out = store;
+    }
+    pthread_mutex_unlock(&registry_lock);
+    free(path);
+    return status;
+}
+
+void mr_store_close(mr_store *store) {
+    if (!store || store->owner != getpid()) {
+        return;
+    }
+    pthread_mutex_lock(&registry_lock);
+    if (--store->users == 0) {
+        mr_store **link = &registry;
+        while (*link != store) {
+            link = &(*link)->next;
+        }
+        *link = store->next;
+        free_store(store);
+        if (!registry) {
+            mr_guard_remove();
+        }
+    }
+    pthread_mutex_unlock(&registry_lock);
+}
+
+const char *mr_store_path(const mr_store *store) {
+    return store->place.path;
+}
+
+/* ---- Trouble ---- */
+void mr_store_note_trouble(mr_store *store, const mr_error *err) {
+    pthread_mutex_lock(&store->lock);
+    if (!atomic_load(&store->troubled)) {
+        char shown[200];
+        mr_text_escape(shown, sizeof shown, store->place.path);
+        snprintf(store->trouble, sizeof store->trouble,
+                 "the store at %s: %s%s%s; samples that it lacks are made again", shown, err->text,
+                 err->hint[0] ? "; " : "", err->hint);
+        atomic_store(&store->troubled, true);
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
+bool mr_store_trouble(mr_store *store, char *text, size_t size) {
+    if (!atomic_load_explicit(&store->troubled, memory_order_acquire)) {
+        return false;
+    }
+    pthread_mutex_lock(&store->lock);
+    snprintf(text, size, "%s", store->trouble);
+    pthread_mutex_unlock(&store->lock);
+    return true;
+}
+
+void mr_store_counts_get(mr_store *store, mr_store_counts *out) {
+    *out = (mr_store_counts){
+        .stored = atomic_load(&store->stored),
+        .stored_bytes = atomic_load(&store->stored_bytes),
+        .evicted = atomic_load(&store->evicted),
+        .refused = atomic_load(&store->refused),
+        .damaged = atomic_load(&store->damaged),
+    };
+}
+
+/* ---- Plans ---- */
+static void prefix_bytes(mr_hash128 prefix, unsigned char out[8]) {
+    memcpy(out, &prefix.low, 8);
+}
+
+static int32_t find_plan(const mr_store *store, const unsigned char prefix[8]) {
+    int32_t unused = -1;
+    for (int32_t i = 0; i < MR_MAX_PLANS; i++) {
+        const mr_joined *plan = &store->plans[i];
+        if (plan->users > 0 && memcmp(plan->prefix, prefix, 8) == 0) {
+            return i;
+        }
+        unused = plan->users == 0 && unused < 0 ? i : unused;
+    }
+    return unused;
+}
+
+int32_t mr_store_join(mr_store *store, const mr_store_plan *plan) {
+    unsigned char prefix[8];
+    prefix_bytes(plan->prefix, prefix);
+    pthread_mutex_lock(&store->lock);
+    int32_t i = find_plan(store, prefix);
+    if (i >= 0 && store->plans[i].users++ == 0) {
+        mr_joined *joined = &store->plans[i];
+        memcpy(joined->prefix, prefix, sizeof joined->prefix);
+        snprintf(joined->text, sizeof joined->text, "%s", plan->text);
+        joined->whole = plan->whole;
+        joined->epochs = 0;
+        joined->before = joined->now = (uint16_t)atomic_load(&store->round);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return i;
+}
+
+void mr_store_epoch(mr_store *store, int32_t plan) {
+    uint16_t round = mr_use_next_round(&store->use);
+    pthread_mutex_lock(&store->lock);
+    atomic_store(&store->round, round);
+    if (plan >= 0) {
+        store->plans[plan].before = store->plans[plan].now;
+        store->plans[plan].now = round;
+        store->plans[plan].epochs++;
+    }
+    for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
+        atomic_store(&store->closed_until[i], 0); /* something may have become old */
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void add_to_note(void *user, char bytes[MR_NOTE_BYTES]) {
+    const mr_plan_note *more = user;
+    mr_plan_note note;
+    memcpy(&note, bytes, sizeof note);
+    note.hits += more->hits;
+    note.misses += more->misses;
+    note.made = note.made ? note.made : more->used;
+    note.used = more->used;
+    memcpy(note.text, more->text, sizeof note.text);
+    memcpy(bytes, &note, sizeof note);
+}
+
+void mr_store_leave(mr_store *store, int32_t plan, int64_t hits, int64_t misses) {
+    mr_plan_note note = {.hits = hits, .misses = misses, .used = (int64_t)time(NULL)};
+    unsigned char prefix[8];
+    if (plan < 0) {
+        return;
+    }
+    pthread_mutex_lock(&store->lock);
+    mr_joined *joined = &store->plans[plan];
+    memcpy(note.text, joined->text, sizeof note.text);
+    memcpy(prefix, joined->prefix, sizeof prefix);
+    joined->users--;
+    pthread_mutex_unlock(&store->lock);
+    mr_error ignored = MR_ERROR_INIT;
+    if (hits + misses > 0 && mr_place_mark(&store->place, &ignored) == MR_OK) {
+        mr_env_change_note(store->envs[0], prefix, sizeof prefix, add_to_note, &note);
+    }
+}
+
+mr_store_key mr_store_key_of(mr_hash128 prefix, const uint64_t identity[2]) {
+    const uint64_t words[4] = {prefix.low, prefix.high, identity[0], identity[1]};
+    mr_hash128 item = mr_hash(words, sizeof words);
+    mr_store_key key;
+    memcpy(key.bytes, &prefix.low, 8);
+    memcpy(key.bytes + 8, &item.low, 8);
+    memcpy(key.bytes + 16, &item.high, 8);
+    return key;
+}
+
+int32_t mr_store_env_of(const mr_store *store, const mr_store_key *key) {
+    return key->bytes[8] % store->place.n_envs;
+}
+
+/* ---- Finding ---- */
+struct mr_store_reader {
+    mr_store *store;
+    mr_env_reader *envs[MR_MAX_ENVS]; /* opened when first needed */
+    mr_env_reader *active;
+    mr_pending *held;
+};
+
+mr_store_reader *mr_store_reader_new(mr_store *store) {
+    mr_store_reader *reader = mr_zalloc(1, sizeof *reader);
+    if (reader) {
+        reader->store = store;
+    }
+    return reader;
+}
+
+void mr_store_reader_free(mr_store_reader *reader) {
+    if (reader) {
+        mr_store_done(reader);
+        for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
+            mr_env_reader_free(reader->envs[i]);
+        }
+        mr_free(reader);
+    }
+}
+
+void mr_store_done(mr_store_reader *reader) {
+    if (reader->active) {
+        mr_env_end(reader->active);
+        reader->active = NULL;
+    }
+    if (reader->held) {
+        mr_pending_release(reader->store, reader->held);
+        reader->held = NULL;
+    }
+}
+
+static bool hold_pending(mr_store_reader *reader, const mr_store_key *key) {
+    mr_store *store = reader->store;
+    if (atomic_load_explicit(&store->n_pending, memory_order_acquire) == 0) {
+        return false;
+    }
+    pthread_mutex_lock(&store->lock);
+    mr_pending *pending = mr_pending_find(store, key);
+    if (pending && pending->record) {
+        pending->readers++;
+        reader->held = pending;
+    }
+    pthread_mutex_unlock(&store->lock);
+    return reader->held != NULL;
+}
+
+/* Looks a key up; what it gave lives until mr_store_done. */
+static bool look_up(mr_store_reader *reader, const mr_store_key *key, const void **data,
+                    size_t *size) {
+    mr_store *store = reader->store;
+    int32_t i = mr_store_env_of(store, key);
+    if (hold_pending(reader, key)) {
+        *data = reader->held->record;
+        *size = reader->held->size;
+        return true;
+    }
+    if (!reader->envs[i]) {
+        reader->envs[i] = mr_env_reader_new(store->envs[i]);
+    }
+    if (!reader->envs[i] || !mr_env_begin(reader->envs[i])) {
+        return false;
+    }
+    reader->active = reader->envs[i];
+    return mr_env_find(reader->active, key, data, size);
+}
+
+bool mr_store_find(mr_store_reader *reader, const mr_store_key *key, mr_record *record,
+                   mr_arena *arena) {
+    mr_store *store = reader->store;
+    const void *data = NULL;
+    size_t size = 0;
+    bool found = look_up(reader, key, &data, &size);
+    mr_status status = found ? mr_record_open(record, key, data, size, arena) : MR_E_NOT_FOUND;
+    if (status == MR_OK) {
+        mr_use_touch(&store->use, key, (uint16_t)atomic_load(&store->round));
+        return true;
+    }
+    mr_store_done(reader);
+    if (status == MR_E_CORRUPT) {
+        mr_store_doubt(store, key);
+    }
+    return false;
+}
+
+bool mr_store_has(mr_store_reader *reader, const mr_store_key *key) {
+    const void *data;
+    size_t size;
+    bool found = look_up(reader, key, &data, &size);
+    mr_store_done(reader);
+    return found;
+}
+
+static void note_damage(mr_store *store) {
+    mr_error err = MR_ERROR_INIT;
+    mr_fail(&err, MR_E_CORRUPT, "a value was damaged");
+    mr_store_note_trouble(store, &err);
+}
+
+void mr_store_doubt(mr_store *store, const mr_store_key *key) {
+    atomic_fetch_add(&store->damaged, 1);
+    note_damage(store);
+    mr_env_delete(store->envs[mr_store_env_of(store, key)], key);
+}

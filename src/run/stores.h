@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stores.h - the stores that this process has open.
+ *
+ * LMDB allows a file to be open once in a process, so all loaders of a process that name the same
+ * folder share one mr_store. It makes sure that a value is made once: by one thread of this
+ * process (a table of what is in the making), by one process of this machine (claims). Values are
+ * written by a thread of the store's own; until they are, they are found in memory.
+ *
+ * A store may fail in any way at any time: then it finds nothing and keeps nothing, and says so
+ * once. */
+#ifndef MR_RUN_STORES_H
+#define MR_RUN_STORES_H
+
+#include <millrace/millrace.h>
+
+#include "core/hash.h"
+#include "store/place.h"
+#include "store/record.h"
+
+typedef struct mr_store mr_store;
+typedef struct mr_store_reader mr_store_reader; /* one thread's */
+
+/* A pipeline's way to a cache, for choosing what to evict: its own entries are wanted again. */
+typedef struct mr_store_plan {
+    mr_hash128 prefix;
+    const char *text; /* for people */
+    bool whole;       /* every entry is used in every epoch: one rank reads everything */
+} mr_store_plan;
+
+typedef struct mr_store_counts {
+    int64_t stored, stored_bytes, evicted, refused, damaged;
+} mr_store_counts;
+
+mr_status mr_store_open(mr_store **out, const mr_store_params *params, const mr_log *log,
+                        mr_error *err);
+void mr_store_close(mr_store *store);
+const char *mr_store_path(const mr_store *store);
+void mr_store_counts_get(mr_store *store, mr_store_counts *out);
+
+/* What went wrong first, for people; false: nothing did. */
+bool mr_store_trouble(mr_store *store, char *text, size_t size);
+
+/* join: an id. epoch: another epoch of this plan begins. leave: with what it found. */
+int32_t mr_store_join(mr_store *store, const mr_store_plan *plan);
+void mr_store_epoch(mr_store *store, int32_t plan);
+void mr_store_leave(mr_store *store, int32_t plan, int64_t hits, int64_t misses);
+
+mr_store_key mr_store_key_of(mr_hash128 prefix, const uint64_t identity[2]);
+
+/* ---- Finding. What was found lives until mr_store_done. ---- */
+mr_store_reader *mr_store_reader_new(mr_store *store); /* NULL: no memory, or too many readers */
+void mr_store_reader_free(mr_store_reader *reader);
+bool mr_store_find(mr_store_reader *reader, const mr_store_key *key, mr_record *record,
+                   mr_arena *arena);
+void mr_store_done(mr_store_reader *reader);
+
+/* Is it there? For deciding whether to read ahead; it may be gone a moment later. */
+bool mr_store_has(mr_store_reader *reader, const mr_store_key *key);
+
+/* What was found is damaged: it is deleted. */
+void mr_store_doubt(mr_store *store, const mr_store_key *key);
+
+/* ---- Making ---- */
+typedef enum mr_claim {
+    MR_CLAIM_OURS, /* look once more, then make it, and put or abandon it */
+    MR_CLAIM_BUSY, /* somebody makes it */
+    MR_CLAIM_VOID  /* the store takes nothing: make it, and that is all */
+} mr_claim;
+
+mr_claim mr_store_claim(mr_store *store, const mr_store_key *key);
+void mr_store_abandon(mr_store *store, const mr_store_key *key);
+void mr_store_put(mr_store *store, const mr_store_key *key, void *record,
+                  size_t size); /* takes it */
+
+#endif

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* env.c - see env.h. */
+#include "store/env.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <lmdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "store/guard.h"
+
+struct mr_env {
+    MDB_env *lmdb;
+    MDB_dbi dbi;
+    char *path;
+    size_t page;
+    atomic_bool doubtful;
+    mr_store_key hand; /* where eviction goes on */
+};
+
+struct mr_env_reader {
+    mr_env *env;
+    MDB_txn *txn; /* reset between uses */
+    bool active;
+};
+
+enum { READERS = MR_ENV_LOCK_BYTES / 64 - 8 }; /* threads of all processes together */
+
+/* ---- Guarded calls of LMDB: it reads the mapped file itself ---- */
+typedef struct call {
+    MDB_txn *txn;
+    MDB_dbi dbi;
+    MDB_cursor *cursor;
+    MDB_val key, data;
+    MDB_cursor_op op;
+    unsigned flags;
+    int result;
+    bool faulted; /* ended by the guard, not by LMDB */
+} call;
+
+static void do_get(void *user) {
+    call *c = user;
+    c->result = mdb_get(c->txn, c->dbi, &c->key, &c->data);
+}
+
+static void do_cursor_get(void *user) {
+    call *c = user;
+    c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
+}
+
+static void do_cursor_del(void *user) {
+    call *c = user;
+    c->result = mdb_cursor_del(c->cursor, 0);
+}
+
+static void do_put(void *user) {
+    call *c = user;
+    c->result = mdb_put(c->txn, c->dbi, &c->key, &c->data, c->flags);
+}
+
+static void do_del(void *user) {
+    call *c = user;
+    c->result = mdb_del(c->txn, c->dbi, &c->key, NULL);
+}
+
+static void do_commit(void *user) {
+    call *c = user;
+    c->result = mdb_txn_commit(c->txn);
+}
+
+/* Pages that contradict each other are as bad as pages that cannot be read. */
+static int guarded(mr_env *env, void (*body)(void *), call *c) {
+    c->faulted = !mr_guard_call(body, c);
+    if (c->faulted) {
+        c->result = EIO;
+    }
+    if (c->result == EIO || c->result == MDB_CORRUPTED || c->result == MDB_PAGE_NOTFOUND ||
+        c->result == MDB_PANIC || c->result == MDB_INVALID) {
+        atomic_store(&env->doubtful, true);
+    }
+    return c->result;
+}
+
+static MDB_val value_of(const void *data, size_t size) {
+    return (MDB_val){size, (void *)(uintptr_t)data};
+}
+
+/* ---- Opening ---- */
+static mr_status failed(mr_error *err, int code, const char *what) {
+    if (code > 0) {
+        return mr_fail_errno(err, code == ENOMEM ? MR_E_MEMORY : MR_E_IO, code, "%s", what);
+    }
+    return mr_fail(err, code == MDB_VERSION_MISMATCH ? MR_E_UNSUPPORTED : MR_E_CORRUPT, "%s: %s",
+                   what, mdb_strerror(code));
+}
+
+static int open_table(mr_env *env) {
+    MDB_txn *txn = NULL;
+    int code = mdb_txn_begin(env->lmdb, NULL, MDB_RDONLY, &txn);
+    if (code == 0) {
+        code = mdb_dbi_open(txn, NULL, 0, &env->dbi);
+        mdb_txn_abort(txn);
+    }
+    return code;
+}
+
+static void share_with_group(const mr_env *env, unsigned mode) {
+    char lock[4096];
+    snprintf(lock, sizeof lock, "%s-lock", env->path);
+    (void)!chmod(env->path, mode);
+    (void)!chmod(lock, mode);
+}
+
+typedef struct opening {
+    mr_env *env;
+    const mr_place *place;
+    int64_t size;
+    int result;
+} opening;
+
+/* NOSYNC: place.h keeps track of what is on disk. NOTLS: a reader may change threads. NORDAHEAD:
+ * order is random, and values are larger than what the kernel would read around them. */
+static void do_open(void *user) {
+    opening *o = user;
+    MDB_env *lmdb = o->env->lmdb;
+    const unsigned flags = MDB_NOSUBDIR | MDB_NOSYNC | MDB_NOMETASYNC | MDB_NOTLS | MDB_NORDAHEAD;
+    o->result = mdb_env_set_mapsize(lmdb, (size_t)o->size);
+    o->result = o->result ? o->result : mdb_env_set_maxreaders(lmdb, READERS);
+    o->result =
+        o->result ? o->result : mdb_env_open(lmdb, o->env->path, flags, mr_place_mode(o->place));
+    o->result = o->result ? o->result : open_table(o->env);
+}
+
+static int open_lmdb(mr_env *env, const mr_place *place, int64_t size) {
+    opening o = {env, place, size, 0};
+    int dead = 0;
+    int code = mdb_env_create(&env->lmdb);
+    if (code != 0) {
+        return code;
+    }
+    if (!mr_guard_call(do_open, &o)) {
+        return EIO;
+    }
+    if (o.result == 0) {
+        mdb_reader_check(env->lmdb, &dead); /* killed processes leave their places */
+    }
+    if (o.result == 0 && place->group) {
+        share_with_group(env, mr_place_mode(place));
+    }
+    return o.result;
+}
+
+mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_t size,
+                      mr_error *err) {
+    mr_env *env = mr_zalloc(1, sizeof *env);
+    size_t length = strlen(place->path) + 16;
+    char *path = malloc(length);
+    if (!env || !path) {
+        mr_free(env);
+        free(path);
+        return mr_fail_memory(err, sizeof *env);
+    }
+    snprintf(path, length, "%s/%02d.mdb", place->path, index);
+    env->path = path;
+    env->page = (size_t)sysconf(_SC_PAGESIZE);
+    size -= size % (int64_t)env->page;
+    int code = open_lmdb(env, place, size);
+    if (code != 0) {
+        mr_env_close(env);
+        return failed(err, code, "cannot open the store");
+    }
+    *out = env;
+    return MR_OK;
+}
+
+void mr_env_close(mr_env *env) {
+    if (env) {
+        if (env->lmdb) {
+            mdb_env_close(env->lmdb);
+        }
+        free(env->path);
+        mr_free(env);
+    }
+}
+
+bool mr_env_sync(mr_env *env) {
+    return mdb_env_sync(env->lmdb, 1) == 0;
+}
+
+void mr_env_start_writeback(mr_env *env) {
+    mdb_filehandle_t file;
+    if (mdb_env_get_fd(env->lmdb, &file) == 0) {
+        sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
+    }
+}
+
+bool mr_env_is_doubtful(const mr_env *env) {
+    return atomic_load_explicit(&env->doubtful, memory_order_relaxed);
+}
+
+/* ---- Reading ---- */
+mr_env_reader *mr_env_reader_new(mr_env *env) {
+    mr_env_reader *reader = mr_zalloc(1, sizeof *reader);
+    int code = reader ? mdb_txn_begin(env->lmdb, NULL, MDB_RDONLY, &reader->txn) : ENOMEM;
+    if (code == MDB_READERS_FULL) {
+        int dead = 0;
+        mdb_reader_check(env->lmdb, &dead);
+        code = mdb_txn_begin(env->lmdb, NULL, MDB_RDONLY, &reader->txn);
+    }
+    if (code != 0) {
+        mr_free(reader);
+        return NULL;
+    }
+    reader->env = env;
+    mdb_txn_reset(reader->txn);
+    return reader;
+}
+
+void mr_env_reader_free(mr_env_reader *reader) {
+    if (reader) {
+        mdb_txn_abort(reader->txn);
+        mr_free(reader);
+    }
+}
+
+bool mr_env_begin(mr_env_reader *reader) {
+    reader->active = !mr_env_is_doubtful(reader->env) && mdb_txn_renew(reader->txn) == 0;
+    return reader->active;
+}
+
+void mr_env_end(mr_env_reader *reader) {
+    if (reader->active) {
+        mdb_txn_reset(reader->txn);
+        reader->active = false;
+    }
+}
+
+bool mr_env_find(mr_env_reader *reader, const mr_store_key *key, const void **data, size_t *size) {
+    call c = {.txn = reader->txn, .dbi = reader->env->dbi, .key = value_of(key, sizeof *key)};
+    if (guarded(reader->env, do_get, &c) != 0) {
+        return false;
+    }
+    *data = c.data.mv_data;
+    *size = c.data.mv_size;
+    return true;
+}
+
+/* ---- Writing ---- */
+static mr_env_result outcome(int code, mr_error *err) {
+    if (code == 0) {
+        return MR_ENV_OK;
+    }
+    if (code == MDB_MAP_FULL || code == MDB_TXN_FULL) {
+        return MR_ENV_FULL;
+    }
+    failed(err, code, "cannot write into the store");
+    return MR_ENV_FAILED;
+}
+
+static int begin_write(mr_env *env, MDB_txn **txn) {
+    return mr_env_is_doubtful(env) ? EIO : mdb_txn_begin(env->lmdb, NULL, 0, txn);
+}
+
+/* Commit frees the transaction, also when it fails. But where it reads the map, to note which pages
+ * became free, it has written nothing yet: after a fault there the transaction is still whole, and
+ * abort gives its lock back to the other processes. */
+static int end_write(mr_env *env, MDB_txn *txn, int code) {
+    call c = {.txn = txn};
+    if (code == 0) {
+        code = guarded(env, do_commit, &c);
+    } else {
+        c.faulted = true;
+    }
+    if (c.faulted) {
+        mdb_txn_abort(txn);
+    }
+    return code;
+}
+
+static int put_all(mr_env *env, MDB_txn *txn, const mr_env_item *items, int32_t n) {
+    int code = 0;
+    for (int32_t i = 0; i < n && code == 0; i++) {
+        call c = {.txn = txn,
+                  .dbi = env->dbi,
+                  .key = value_of(items[i].key, sizeof *items[i].key),
+                  .data = value_of(items[i].data, items[i].size),
+                  .flags = MDB_NOOVERWRITE};
+        code = guarded(env, do_put, &c);
+        code = code == MDB_KEYEXIST ? 0 : code; /* made twice is made the same */
+    }
+    return code;
+}
+
+mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_error *err) {
+    MDB_txn *txn = NULL;
+    int code = begin_write(env, &txn);
+    if (code == 0) {
+        code = end_write(env, txn, put_all(env, txn, items, n));
+    }
+    return outcome(code, err);
+}
+
+void mr_env_delete(mr_env *env, const mr_store_key *key) {
+    MDB_txn *txn = NULL;
+    if (begin_write(env, &txn) == 0) {
+        call c = {.txn = txn, .dbi = env->dbi, .key = value_of(key, sizeof *key)};
+        end_write(env, txn, guarded(env, do_del, &c));
+    }
+}
+
+/* ---- Eviction ---- */
+typedef struct eviction {
+    mr_env *env;
+    MDB_cursor *cursor;
+    mr_env_choose *choose;
+    void *user;
+    int64_t wanted, freed, n;
+} eviction;
+
+static int64_t pages_of(const mr_env *env, size_t size) {
+    return (int64_t)((size + 16 + env->page - 1) / env->page * env->page);
+}
+
+/* Looks at one entry; a code other than 0 ends the walk. */
+static int consider(eviction *e, call *c) {
+    if (c->key.mv_size != sizeof(mr_store_key)) {
+        return 0;
+    }
+    memcpy(&e->env->hand, c->key.mv_data, sizeof e->env->hand);
+    if (!e->choose(e->user, &e->env->hand, c->data.mv_size)) {
+        return 0;
+    }
+    e->freed += pages_of(e->env, c->data.mv_size);
+    e->n++;
+    return guarded(e->env, do_cursor_del, c);
+}
+
+/* From a key to the end, or to where the walk began. */
+static int walk_part(eviction *e, const mr_store_key *from, int64_t *left) {
+    mr_store_key start = *from;
+    call c = {.cursor = e->cursor, .key = value_of(&start, sizeof start), .op = MDB_SET_RANGE};
+    int code = guarded(e->env, do_cursor_get, &c);
+    while (code == 0 && e->freed < e->wanted && (*left)-- > 0) {
+        code = consider(e, &c);
+        c.op = MDB_NEXT;
+        code = code ? code : guarded(e->env, do_cursor_get, &c);
+    }
+    return code == MDB_NOTFOUND ? 0 : code;
+}
+
+static int walk_round(eviction *e, MDB_txn *txn) {
+    static const mr_store_key first;
+    MDB_stat info;
+    int code = mdb_cursor_open(txn, e->env->dbi, &e->cursor);
+    if (code != 0 || (code = mdb_stat(txn, e->env->dbi, &info)) != 0) {
+        return code;
+    }
+    int64_t left = (int64_t)info.ms_entries;
+    mr_store_key hand = e->env->hand;
+    code = walk_part(e, &hand, &left);
+    if (code == 0 && e->freed < e->wanted && left > 0) {
+        code = walk_part(e, &first, &left);
+    }
+    mdb_cursor_close(e->cursor);
+    return code;
+}
+
+int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *user, int64_t *n) {
+    eviction e = {.env = env, .choose = choose, .user = user, .wanted = bytes};
+    MDB_txn *txn = NULL;
+    int code = begin_write(env, &txn);
+    if (code == 0) {
+        code = end_write(env, txn, walk_round(&e, txn));
+    }
+    *n = code == 0 ? e.n : 0;
+    return code == 0 ? e.freed : 0;
+}
+
+/* ---- Looking at everything ---- */
+mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *err) {
+    MDB_txn *txn = NULL;
+    call c = {.op = MDB_FIRST};
+    int code = mr_env_is_doubtful(env) ? EIO : mdb_txn_begin(env->lmdb, NULL, MDB_RDONLY, &txn);
+    code = code ? code : mdb_cursor_open(txn, env->dbi, &c.cursor);
+    bool more = true;
+    while (code == 0 && more && (code = guarded(env, do_cursor_get, &c)) == 0) {
+        mr_store_key key;
+        if (c.key.mv_size == sizeof key) {
+            memcpy(&key, c.key.mv_data, sizeof key);
+            more = visit(user, &key, c.data.mv_data, c.data.mv_size);
+        }
+        c.op = MDB_NEXT;
+    }
+    if (c.cursor) {
+        mdb_cursor_close(c.cursor);
+    }
+    if (txn) {
+        mdb_txn_abort(txn);
+    }
+    return code == 0 || code == MDB_NOTFOUND ? MR_OK : failed(err, code, "cannot read the store");
+}
+
+int64_t mr_env_count(mr_env *env) {
+    MDB_stat info;
+    return mdb_env_stat(env->lmdb, &info) == 0 ? (int64_t)info.ms_entries : 0;
+}
+
+int64_t mr_env_bytes(const mr_env *env) {
+    struct stat info;
+    return stat(env->path, &info) == 0 ? (int64_t)info.st_size : 0;
+}
+
+/* ---- Notes ---- */
+bool mr_env_read_note(mr_env *env, const void *key, size_t key_size, char out[MR_NOTE_BYTES]) {
+    MDB_txn *txn = NULL;
+    if (mr_env_is_doubtful(env) || mdb_txn_begin(env->lmdb, NULL, MDB_RDONLY, &txn) != 0) {
+        return false;
+    }
+    call c = {.txn = txn, .dbi = env->dbi, .key = value_of(key, key_size)};
+    bool found = guarded(env, do_get, &c) == 0 && c.data.mv_size == MR_NOTE_BYTES &&
+                 mr_guard_copy(out, c.data.mv_data, MR_NOTE_BYTES);
+    mdb_txn_abort(txn);
+    return found;
+}
+
+bool mr_env_change_note(mr_env *env, const void *key, size_t key_size, mr_env_change *change,
+                        void *user) {
+    MDB_txn *txn = NULL;
+    char note[MR_NOTE_BYTES] = {0};
+    if (begin_write(env, &txn) != 0) {
+        return false;
+    }
+    call c = {.txn = txn, .dbi = env->dbi, .key = value_of(key, key_size)};
+    int code = guarded(env, do_get, &c);
+    if (code == 0 && c.data.mv_size == sizeof note) {
+        code = mr_guard_copy(note, c.data.mv_data, sizeof note) ? 0 : EIO;
+    }
+    if (code == 0 || code == MDB_NOTFOUND) {
+        change(user, note);
+        c.data = value_of(note, sizeof note);
+        code = guarded(env, do_put, &c);
+    }
+    return end_write(env, txn, code) == 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* env.h - one LMDB environment: a file of values that all processes of the machine read without
+ * locks, and that survives the death of any of them. Knows keys and bytes, not what they mean.
+ *
+ * Two kinds of keys: values (MR_KEY_BYTES long) and notes (shorter; env 0 keeps one per pipeline).
+ * All reading is guarded. After the first fault an environment is doubtful: it finds nothing and
+ * takes nothing until it was made anew. */
+#ifndef MR_STORE_ENV_H
+#define MR_STORE_ENV_H
+
+#include <stdatomic.h>
+
+#include "store/place.h"
+#include "store/record.h"
+
+#define MR_ENV_LOCK_BYTES 131072 /* of the table of readers, which bounds their number */
+
+typedef struct mr_env mr_env;
+typedef struct mr_env_reader mr_env_reader; /* one thread's, or one after the other's */
+
+mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_t size,
+                      mr_error *err);
+void mr_env_close(mr_env *env);
+bool mr_env_sync(mr_env *env);            /* everything, by whomever, is on disk */
+void mr_env_start_writeback(mr_env *env); /* so that a later sync has little to wait for */
+bool mr_env_is_doubtful(const mr_env *env);
+
+/* ---- Reading. A reader sees the store as it was at begin; what it found stays until end. ---- */
+mr_env_reader *mr_env_reader_new(mr_env *env); /* NULL: no memory, or no place for a reader */
+void mr_env_reader_free(mr_env_reader *reader);
+bool mr_env_begin(mr_env_reader *reader);
+void mr_env_end(mr_env_reader *reader);
+bool mr_env_find(mr_env_reader *reader, const mr_store_key *key, const void **data, size_t *size);
+
+/* ---- Writing: one transaction each; the caller is one thread at a time ---- */
+typedef struct mr_env_item {
+    const mr_store_key *key;
+    const void *data;
+    size_t size;
+} mr_env_item;
+
+typedef enum mr_env_result {
+    MR_ENV_OK,
+    MR_ENV_FULL,  /* no room: evict and try again */
+    MR_ENV_FAILED /* the disk is full or failing; see the error */
+} mr_env_result;
+
+/* All or nothing. */
+mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_error *err);
+void mr_env_delete(mr_env *env, const mr_store_key *key);
+
+/* Asked for each entry in turn; true: delete it. */
+typedef bool mr_env_choose(void *user, const mr_store_key *key, size_t size);
+
+/* Walks on from where the last walk ended, deleting chosen entries until `bytes` were freed or all
+ * entries were seen. Returns the bytes freed; *n counts entries. */
+int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *user, int64_t *n);
+
+/* Visits every entry with its value; false ends the walk. */
+typedef bool mr_env_visit(void *user, const mr_store_key *key, const void *data, size_t size);
+mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *err);
+int64_t mr_env_count(mr_env *env);
+int64_t mr_env_bytes(const mr_env *env); /* of the file */
+
+/* ---- Notes: small texts of one size, changed in one transaction ---- */
+#define MR_NOTE_BYTES 1024
+typedef void mr_env_change(void *user, char note[MR_NOTE_BYTES]); /* zeros where there was none */
+bool mr_env_read_note(mr_env *env, const void *key, size_t key_size, char out[MR_NOTE_BYTES]);
+bool mr_env_change_note(mr_env *env, const void *key, size_t key_size, mr_env_change *change,
+                        void *user);
+
+#endif

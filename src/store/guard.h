@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guard.h - touching mapped files without dying of it.
+ *
+ * A bad sector or a file cut short under a memory map is not an error code but SIGBUS. While a
+ * store is open, one handler for SIGBUS is installed; a fault inside a guarded call ends that call,
+ * and any other goes to whoever handled SIGBUS before. */
+#ifndef MR_STORE_GUARD_H
+#define MR_STORE_GUARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Installs and removes the handler; the caller counts and serialises. Never fails: without a
+ * handler the guarded calls are merely unguarded. */
+void mr_guard_install(void);
+void mr_guard_remove(void);
+
+/* Runs body(user). False: it was ended by a fault. The body must own nothing that needs freeing,
+ * and touch no lock. */
+bool mr_guard_call(void (*body)(void *user), void *user);
+
+/* memcpy; false: the source could not be read. */
+bool mr_guard_copy(void *to, const void *from, size_t size);
+
+/* memcpy and XXH3 of the bytes, in one go; `to` may be NULL: only the hash. */
+bool mr_guard_copy_hashed(void *to, const void *from, size_t size, uint64_t *hash);
+
+#endif

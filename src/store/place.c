@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* place.c - see place.h. */
+#include "store/place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/json.h"
+
+static void say(const mr_log *log, const mr_place *place, const char *what) {
+    char text[512], shown[256];
+    if (log && log->write) {
+        mr_text_escape(shown, sizeof shown, place->path);
+        snprintf(text, sizeof text, "the store at %s: %s", shown, what);
+        log->write(log->user, text);
+    }
+}
+
+/* ---- Which folder ---- */
+static char *text_of(const char *format, const char *a, const char *b) {
+    int length = snprintf(NULL, 0, format, a, b);
+    char *text = malloc((size_t)length + 1);
+    if (text) {
+        snprintf(text, (size_t)length + 1, format, a, b);
+    }
+    return text;
+}
+
+static char *home_path(void) {
+    char buffer[4096];
+    struct passwd entry, *found = NULL;
+    const char *home = getenv("HOME");
+    if (!home || home[0] != '/') {
+        getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found);
+        home = found ? found->pw_dir : NULL;
+    }
+    return home && home[0] == '/' ? text_of("%s/.cache/millrace/%s", home, "store") : NULL;
+}
+
+char *mr_place_path(const mr_store_params *params, mr_error *err) {
+    const char *xdg = getenv("XDG_CACHE_HOME");
+    char user[24], *path;
+    snprintf(user, sizeof user, "%u", (unsigned)geteuid());
+    if (params->path[0]) {
+        path = text_of("%s%s", params->path, "");
+    } else if (params->tier == MR_TIER_MEMORY) {
+        path = text_of("/dev/shm/millrace-%s/%s", user, "store");
+    } else {
+        path = xdg && xdg[0] == '/' ? text_of("%s/millrace/%s", xdg, "store") : home_path();
+    }
+    if (!path) {
+        mr_fail(err, MR_E_NOT_FOUND, "there is no home folder to put the store into");
+        mr_hint(err, "give the cache a \"path\"");
+    }
+    return path;
+}
+
+/* ---- Making the folder ---- */
+static mr_status failed(mr_error *err, int sys, const char *what, const char *path) {
+    char shown[256];
+    mr_text_escape(shown, sizeof shown, path);
+    return mr_fail_errno(err, sys == ENOENT ? MR_E_NOT_FOUND : MR_E_IO, sys, "%s %s", what, shown);
+}
+
+static mr_status make_folders(const char *path, unsigned mode, mr_error *err) {
+    char *copy = text_of("%s%s", path, "");
+    int sys = copy ? 0 : ENOMEM;
+    for (char *slash = copy ? strchr(copy + 1, '/') : NULL; slash && !sys;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        sys = mkdir(copy, 0700) != 0 && errno != EEXIST ? errno : 0;
+        *slash = '/';
+    }
+    if (!sys && mkdir(copy, mode) != 0 && errno != EEXIST) {
+        sys = errno;
+    }
+    free(copy);
+    return sys ? failed(err, sys, "cannot make the folder", path) : MR_OK;
+}
+
+/* ---- Whose folder ---- */
+static bool exists(const mr_place *place, const char *name) {
+    return faccessat(place->dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool is_empty(const mr_place *place) {
+    DIR *listing = opendir(place->path);
+    bool empty = listing != NULL;
+    for (struct dirent *entry; empty && (entry = readdir(listing)) != NULL;) {
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    }
+    if (listing) {
+        closedir(listing);
+    }
+    return empty;
+}
+
+static mr_status open_dir(mr_place *place, mr_error *err) {
+    place->dir = open(place->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return place->dir < 0 ? failed(err, errno, "cannot open the folder", place->path) : MR_OK;
+}
+
+static mr_status check_owner(const mr_place *place, const struct stat *info, mr_error *err) {
+    if (info->st_uid == geteuid()) {
+        return MR_OK;
+    }
+    if (!place->group) {
+        mr_fail(err, MR_E_IO, "the folder belongs to someone else");
+        mr_hint(err, "choose another \"path\", or share it: \"group\": true");
+        return MR_E_IO;
+    }
+    if ((info->st_mode & 0072) != 0070) {
+        return mr_fail(err, MR_E_IO,
+                       "the folder belongs to someone else and is not shared with "
+                       "its group alone");
+    }
+    return MR_OK;
+}
+
+static mr_status make_private(mr_place *place, mr_error *err) {
+    struct stat info;
+    unsigned mode = place->group ? 0770 : 0700;
+    if (fstat(place->dir, &info) != 0) {
+        return failed(err, errno, "cannot look at", place->path);
+    }
+    MR_TRY(check_owner(place, &info, err));
+    if (!exists(place, "store.json") && !exists(place, "users")) {
+        if (!is_empty(place)) {
+            mr_fail(err, MR_E_PARAM, "the folder has other files in it");
+            mr_hint(err, "give the cache a folder of its own");
+            return MR_E_PARAM;
+        }
+    }
+    if (info.st_uid == geteuid() && (info.st_mode & 0777) != mode &&
+        fchmod(place->dir, mode) != 0) {
+        return failed(err, errno, "cannot make private", place->path);
+    }
+    return MR_OK;
+}
+
+/* ---- Which file system ---- */
+typedef struct file_system {
+    unsigned long type;
+    const char *name;
+} file_system;
+
+/* Memory maps and locks do not hold between machines here. */
+static const file_system refused[] = {
+    {0x6969, "NFS"},        {0x517b, "SMB"},        {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},
+    {0x5346414f, "AFS"},    {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"}, {0x00c36400, "Ceph"},
+    {0x19830326, "BeeGFS"}, {0x01021997, "9P"},     {0x73757245, "Coda"}, {0, NULL},
+};
+enum { TMPFS = 0x01021994, RAMFS = 0x858458f6, FUSE = 0x65735546 };
+
+static mr_status check_file_system(const mr_place *place, const mr_log *log, mr_error *err) {
+    struct statfs info;
+    if (fstatfs(place->dir, &info) != 0) {
+        return failed(err, errno, "cannot look at", place->path);
+    }
+    unsigned long type = (unsigned long)info.f_type & 0xffffffffu;
+    for (const file_system *fs = refused; fs->name; fs++) {
+        if (fs->type == type) {
+            mr_fail(err, MR_E_UNSUPPORTED,
+                    "the folder is on %s, where memory maps and locks do "
+                    "not hold between machines",
+                    fs->name);
+            mr_hint(err, "put the store on a local disk: \"path\"");
+            return MR_E_UNSUPPORTED;
+        }
+    }
+    if (place->tier == MR_TIER_MEMORY && type != TMPFS && type != (unsigned)RAMFS) {
+        return mr_fail(err, MR_E_PARAM, "tier memory wants a folder in memory, such as /dev/shm");
+    }
+    if (type == FUSE) {
+        say(log, place, "is on FUSE; whether its maps and locks hold is up to that file system");
+    }
+    return MR_OK;
+}
+
+/* ---- Alone or not ---- */
+static bool lock_users(const mr_place *place, short kind) {
+    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    int done;
+    do {
+        done = fcntl(place->users, F_OFD_SETLK, &lock);
+    } while (done != 0 && errno == EINTR);
+    return done == 0;
+}
+
+bool mr_place_be_alone(mr_place *place) {
+    return lock_users(place, F_WRLCK);
+}
+
+void mr_place_share(mr_place *place) {
+    lock_users(place, F_RDLCK);
+}
+
+/* Somebody who is alone is so for a moment only; but not for ever, should they be stopped. */
+static mr_status join_users(mr_place *place, bool *alone, mr_error *err) {
+    enum { TRIES = 500 };
+    const struct timespec pause = {0, 10000000};
+    for (int i = 0; i < TRIES; i++) {
+        *alone = mr_place_be_alone(place);
+        if (*alone || lock_users(place, F_RDLCK)) {
+            return MR_OK;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return mr_fail(err, MR_E_IO, "another process keeps the store to itself");
+}
+
+static mr_status open_users(mr_place *place, mr_error *err) {
+    place->users = openat(place->dir, "users", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                          mr_place_mode(place));
+    if (place->users < 0) {
+        return failed(err, errno, "cannot open the list of users in", place->path);
+    }
+    if (place->group) {
+        (void)fchmod(place->users, mr_place_mode(place)); /* not ours: then it is right already */
+    }
+    return MR_OK;
+}
+
+/* ---- Small files ---- */
+static mr_status write_small(const mr_place *place, const char *name, const char *text,
+                             mr_error *err) {
+    size_t length = strlen(text);
+    int fd = openat(place->dir, "new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                    mr_place_mode(place));
+    bool done = fd >= 0 && write(fd, text, length) == (ssize_t)length && fsync(fd) == 0;
+    int sys = done ? 0 : errno ? errno : EIO;
+    if (fd >= 0) {
+        (void)fchmod(fd, mr_place_mode(place));
+        close(fd);
+    }
+    if (done && (renameat(place->dir, "new", place->dir, name) != 0 || fsync(place->dir) != 0)) {
+        sys = errno;
+    }
+    return sys ? failed(err, sys, "cannot write into", place->path) : MR_OK;
+}
+
+static bool read_small(const mr_place *place, const char *name, char *text, size_t size) {
+    int fd = openat(place->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, text, size - 1) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+/* ---- What the store is ---- */
+/* Few values per environment would make eviction coarse; many environments cost little. */
+static int32_t envs_for(int64_t size) {
+    int64_t n = size / (32 << 20);
+    return n < 1 ? 1 : n > MR_MAX_ENVS ? MR_MAX_ENVS : (int32_t)n;
+}
+
+static mr_status write_config(const mr_place *place, mr_error *err) {
+    char text[256];
+    snprintf(text, sizeof text,
+             "{\"millrace_store\": %d, \"page_size\": %ld, \"environments\": %d, \"size\": %lld}\n",
+             MR_PLACE_FORMAT, sysconf(_SC_PAGESIZE), place->n_envs, (long long)place->size);
+    return write_small(place, "store.json", text, err);
+}
+
+static mr_status start_new(mr_place *place, int64_t size, mr_error *err) {
+    mr_place_wipe(place);
+    place->size = size;
+    place->n_envs = envs_for(size);
+    return write_config(place, err);
+}
+
+typedef struct config {
+    int64_t format, page_size, n_envs, size;
+} config;
+
+static bool parse_config(const char *text, config *out) {
+    json_t *json = NULL;
+    json_error_t ignored;
+    if (mr_json_load(&json, text, strlen(text), 0, &ignored) < 0) {
+        return false;
+    }
+    json_int_t format = 0, page = 0, envs = 0, size = 0;
+    bool whole = json_unpack(json, "{s:I, s?I, s?I, s?I}", "millrace_store", &format, "page_size",
+                             &page, "environments", &envs, "size", &size) == 0;
+    *out = (config){format, page, envs, size};
+    json_decref(json);
+    return whole;
+}
+
+static mr_status check_config(const config *found, mr_error *err) {
+    if (found->format != MR_PLACE_FORMAT) {
+        mr_fail(err, MR_E_UNSUPPORTED, "the store has format %lld, this release knows %d",
+                (long long)found->format, MR_PLACE_FORMAT);
+    } else if (found->page_size != sysconf(_SC_PAGESIZE)) {
+        mr_fail(err, MR_E_UNSUPPORTED,
+                "the store was made with pages of %lld bytes, this machine "
+                "has %ld",
+                (long long)found->page_size, sysconf(_SC_PAGESIZE));
+    } else {
+        bool sane = found->n_envs >= 1 && found->n_envs <= MR_MAX_ENVS && found->size > 0;
+        return sane ? MR_OK : mr_fail(err, MR_E_CORRUPT, "store.json makes no sense");
+    }
+    mr_hint(err, "clear it (`millrace cache clear`), or choose another \"path\"");
+    return MR_E_UNSUPPORTED;
+}
+
+static mr_status resize(mr_place *place, int64_t size, bool alone, const mr_log *log,
+                        mr_error *err) {
+    if (size == place->size) {
+        return MR_OK;
+    }
+    if (!alone) {
+        say(log, place, "is in use with another size, which it keeps");
+        return MR_OK;
+    }
+    if (size < place->size) {
+        say(log, place, "starts anew, since it is to be smaller");
+        return start_new(place, size, err);
+    }
+    place->size = size;
+    return write_config(place, err);
+}
+
+static mr_status find_config(mr_place *place, int64_t size, bool alone, const mr_log *log,
+                             mr_error *err) {
+    char text[1024];
+    config found;
+    bool there = read_small(place, "store.json", text, sizeof text);
+    if (there && parse_config(text, &found)) {
+        MR_TRY(check_config(&found, err));
+        place->size = found.size;
+        place->n_envs = (int32_t)found.n_envs;
+        return size > 0 ? resize(place, size, alone, log, err) : MR_OK;
+    }
+    if (!alone) {
+        return mr_fail(err, MR_E_CORRUPT, "store.json cannot be read");
+    }
+    if (there) {
+        say(log, place, "starts anew, since store.json was damaged");
+    }
+    return start_new(place, size > 0 ? size : 1 << 30, err);
+}
+
+/* ---- Trust ---- */
+static void boot_id(char *text, size_t size) {
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, text, size - 1) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    text[length > 0 ? length : 0] = '\0';
+}
+
+mr_status mr_place_mark(mr_place *place, mr_error *err) {
+    char now[64], mark[64];
+    if (place->marked) {
+        return MR_OK;
+    }
+    boot_id(now, sizeof now);
+    if (!read_small(place, "unsynced", mark, sizeof mark) || strcmp(mark, now) != 0) {
+        MR_TRY(write_small(place, "unsynced", now[0] ? now : "unknown\n", err));
+    }
+    place->marked = true;
+    return MR_OK;
+}
+
+void mr_place_unmark(mr_place *place) {
+    unlinkat(place->dir, "unsynced", 0);
+    fsync(place->dir);
+    place->marked = false;
+}
+
+static void forget_env(const mr_place *place, int32_t env) {
+    static const char *const endings[] = {"mdb", "mdb-lock", "bad"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%02d.%s", env, endings[i]);
+        unlinkat(place->dir, name, 0);
+    }
+}
+
+void mr_place_wipe(mr_place *place) {
+    for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
+        forget_env(place, i);
+    }
+    unlinkat(place->dir, "use", 0);
+    unlinkat(place->dir, "unsynced", 0);
+    place->marked = false;
+}
+
+void mr_place_remove(mr_place *place) {
+    static const char *const names[] = {"store.json", "claims", "new", "users"};
+    mr_place_wipe(place);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        unlinkat(place->dir, names[i], 0);
+    }
+    rmdir(place->path);
+}
+
+void mr_place_mark_bad(mr_place *place, int32_t env) {
+    char name[24];
+    snprintf(name, sizeof name, "%02d.bad", env);
+    int fd =
+        openat(place->dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mr_place_mode(place));
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/* What was written since the last sync and before the machine went down may be there in part, in
+ * any order; an environment cannot tell. What a killed process of this boot wrote is whole. */
+static void throw_away_doubtful(mr_place *place, const mr_log *log) {
+    char now[64], mark[64];
+    boot_id(now, sizeof now);
+    if (place->tier == MR_TIER_MEMORY) {
+        mr_place_wipe(place); /* somebody was killed before they could */
+    } else if (read_small(place, "unsynced", mark, sizeof mark) && strcmp(mark, now) != 0) {
+        say(log, place, "starts anew: the machine went down before all of it was on disk");
+        mr_place_wipe(place);
+    }
+    for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%02d.bad", i);
+        if (exists(place, name)) {
+            say(log, place, "a part of it gave read errors, and starts anew");
+            forget_env(place, i);
+        }
+    }
+}
+
+/* ---- Public ---- */
+unsigned mr_place_mode(const mr_place *place) {
+    return place->group ? 0660 : 0600;
+}
+
+int64_t mr_place_room(const mr_place *place) {
+    struct statvfs info;
+    if (fstatvfs(place->dir, &info) != 0) {
+        return 0;
+    }
+    const int64_t most = 1 << 30;
+    int64_t unit = (int64_t)info.f_frsize;
+    int64_t reserve = (int64_t)info.f_blocks * unit / 20;
+    return (int64_t)info.f_bavail * unit - (reserve < most ? reserve : most);
+}
+
+static mr_status enter(mr_place *place, int64_t size, const mr_log *log, mr_error *err) {
+    bool alone = false;
+    MR_TRY(open_dir(place, err));
+    MR_TRY(check_file_system(place, log, err));
+    MR_TRY(make_private(place, err));
+    MR_TRY(open_users(place, err));
+    MR_TRY(join_users(place, &alone, err));
+    if (alone) {
+        throw_away_doubtful(place, log);
+    }
+    MR_TRY(find_config(place, size, alone, log, err));
+    mr_place_share(place);
+    return MR_OK;
+}
+
+static mr_status begin(mr_place *place, const mr_store_params *params, mr_error *err) {
+    *place = (mr_place){.dir = -1, .users = -1, .tier = params->tier, .group = params->group};
+    place->path = mr_place_path(params, err);
+    return place->path ? MR_OK : MR_E_NOT_FOUND;
+}
+
+mr_status mr_place_open(mr_place *place, const mr_store_params *params, const mr_log *log,
+                        mr_error *err) {
+    MR_TRY(begin(place, params, err));
+    MR_TRY(make_folders(place->path, place->group ? 0770 : 0700, err));
+    return enter(place, params->size, log, err);
+}
+
+mr_status mr_place_check(const mr_store_params *params, mr_error *err) {
+    char *path = mr_place_path(params, err);
+    char *marker = path ? text_of("%s/%s", path, "store.json") : NULL;
+    mr_status status = marker ? MR_OK : MR_E_NOT_FOUND;
+    if (marker && access(marker, F_OK) != 0) {
+        status = failed(err, errno, "there is no store at", path);
+    }
+    free(marker);
+    free(path);
+    return status;
+}
+
+/* Also a store that this release cannot open: only its folder and its list of users matter. */
+mr_status mr_place_destroy(const mr_store_params *params, mr_error *err) {
+    mr_place place;
+    bool alone = false;
+    mr_status status = begin(&place, params, err);
+    if (status == MR_OK) {
+        status = open_dir(&place, err);
+    }
+    if (status == MR_OK) {
+        status = open_users(&place, err);
+    }
+    if (status == MR_OK) {
+        alone = mr_place_be_alone(&place);
+        status = alone ? MR_OK : mr_fail(err, MR_E_IO, "the store is in use");
+    }
+    if (alone) {
+        mr_place_remove(&place);
+    }
+    mr_place_close(&place);
+    return status;
+}
+
+void mr_place_close(mr_place *place) {
+    if (place->users >= 0) {
+        close(place->users); /* gives up the lock */
+    }
+    if (place->dir >= 0) {
+        close(place->dir);
+    }
+    free(place->path);
+    *place = (mr_place){.dir = -1, .users = -1};
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* place.h - a store's folder: whose it is, what it may take, and whether its content can be
+ * trusted.
+ *
+ *     store.json   format, page size, number of environments, size
+ *     users        locked, shared, by every process that uses the store; exclusively to change it
+ *     unsynced     the boot in which something was written that was not forced to disk since
+ *     claims, use  see claim.h and use.h
+ *     NN.mdb       the environments (env.h); NN.bad: this one gave a read error
+ *
+ * A folder is only ever changed here by a process that is alone in it. */
+#ifndef MR_STORE_PLACE_H
+#define MR_STORE_PLACE_H
+
+#include <millrace/millrace.h>
+
+#define MR_PLACE_FORMAT 1
+#define MR_MAX_ENVS 8
+
+enum { MR_TIER_DISK, MR_TIER_MEMORY };
+
+typedef struct mr_store_params {
+    int64_t size;
+    const char *path;
+    int32_t tier, compression;
+    bool group;
+} mr_store_params;
+
+typedef struct mr_place {
+    char *path;
+    int dir, users; /* file descriptors; -1: none */
+    int64_t size;
+    int32_t n_envs;
+    int32_t tier;
+    bool group;
+    bool marked; /* this process wrote the mark `unsynced` */
+} mr_place;
+
+/* Creates what is missing; a size of 0 means the store's own. Log: what was thrown away and why.
+ * mr_place_close is due either way; it does not say that everything is synced. */
+mr_status mr_place_open(mr_place *place, const mr_store_params *params, const mr_log *log,
+                        mr_error *err);
+void mr_place_close(mr_place *place);
+
+/* MR_E_NOT_FOUND where there is no store. */
+mr_status mr_place_check(const mr_store_params *params, mr_error *err);
+
+/* The folder that these parameters mean; malloc'ed, NULL: none can be told (err set). */
+char *mr_place_path(const mr_store_params *params, mr_error *err);
+
+/* True: no other process uses the store, and none can come until mr_place_share or close. */
+bool mr_place_be_alone(mr_place *place);
+void mr_place_share(mr_place *place);
+
+mr_status mr_place_mark(mr_place *place, mr_error *err); /* before the first write */
+void mr_place_unmark(mr_place *place);                   /* alone, and everything is on disk */
+void mr_place_mark_bad(mr_place *place, int32_t env);
+mr_status mr_place_destroy(const mr_store_params *params, mr_error *err); /* if nobody uses it */
+void mr_place_wipe(mr_place *place);                                      /* alone */
+void mr_place_remove(mr_place *place); /* alone: the folder too */
+
+/* Bytes that may be written before the file system's reserve is reached. */
+int64_t mr_place_room(const mr_place *place);
+
+/* Access mode of new files. */
+unsigned mr_place_mode(const mr_place *place);
+
+#endif
