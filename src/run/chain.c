@@ -84,7 +84,7 @@ mr_status mr_chain_destination(mr_chain *chain, const mr_chain_job *job, int32_t
         return mr_fail(err, MR_E_INTERNAL, "the output has no definite size");
     }
     out->size = (size_t)bytes;
-    if (!last || delivered < 0) {
+    if (!last || delivered < 0 || !job->batch) {
         out->data = mr_arena_take(&chain->data, out->size);
     } else if (mr_batch_is_ragged(job->batch, delivered)) {
         out->data = mr_batch_piece(job->batch, delivered, job->slot, &out->type);
@@ -106,7 +106,7 @@ static mr_status place_fixed(mr_chain *chain, const mr_chain_job *job, int32_t f
                              mr_error *err) {
     int32_t delivered = chain->delivered_as[field];
     out->size = (size_t)chain->fixed_bytes[field];
-    out->data = delivered >= 0 && chain->last_op[field] < 0
+    out->data = delivered >= 0 && chain->last_op[field] < 0 && job->batch
                     ? mr_batch_slot(job->batch, delivered, job->slot)
                     : mr_arena_take(&chain->data, out->size);
     return out->data ? MR_OK : mr_fail_memory(err, out->size);
@@ -131,7 +131,7 @@ static mr_status offer_memory(mr_chain *chain, const mr_chain_job *job, int32_t 
 static mr_status settle(mr_chain *chain, const mr_chain_job *job, int32_t field, mr_view *value,
                         mr_error *err) {
     mr_view out = {.type = value->type};
-    if (chain->last_op[field] >= 0 || chain->delivered_as[field] < 0) {
+    if (chain->last_op[field] >= 0 || chain->delivered_as[field] < 0 || !job->batch) {
         return MR_OK;
     }
     int32_t delivered = chain->delivered_as[field];
@@ -249,7 +249,7 @@ static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_vi
     *n = length > 1 ? length : 1;
     if (mr_op_is_cache(node)) {
         mr_recall_keep(chain, job, i, fields);
-        if (length <= 1) {
+        if (length <= 1 || !job->batch) {
             return MR_OK;
         }
     }
@@ -266,16 +266,18 @@ static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_vi
     return status;
 }
 
-/* From the first op, or from a cache that has the sample. */
+/* From the first op, or from a cache that has the sample, to the last one, or to the last cache. */
 static mr_status make(mr_chain *chain, mr_chain_job *job, bool recall, mr_error *err) {
     mr_view fields[MR_MAX_SLOTS];
+    const mr_caches *caches = chain->recall.caches;
     int32_t start = -1;
+    int32_t end = job->batch ? chain->pipeline->n_ops : caches->list[caches->n - 1].op + 1;
     mr_status status = recall ? mr_recall_find(chain, job, fields, &start, err) : MR_OK;
     if (status == MR_OK && start < 0) {
         status = fill(chain, job, fields, err);
         start = 0;
     }
-    for (int32_t i = start, n = 0; status == MR_OK && i < chain->pipeline->n_ops; i += n) {
+    for (int32_t i = start, n = 0; status == MR_OK && i < end; i += n) {
         status = step(chain, job, i, fields, &n, err);
     }
     return status;
@@ -305,5 +307,13 @@ mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
     } else {
         mr_batch_clear_sample(job->batch, job->slot);
     }
+    return status;
+}
+
+mr_status mr_chain_prepare(mr_chain *chain, mr_chain_job *job, mr_error *err) {
+    mr_status status = make(chain, job, true, err);
+    mr_recall_end(&chain->recall);
+    mr_arena_reset(&chain->data);
+    mr_arena_reset(&chain->scratch);
     return status;
 }

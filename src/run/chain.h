@@ -30,12 +30,15 @@ typedef struct mr_chain_job {
     uint32_t epoch;
     const void *bytes; /* NULL where there are none, or none yet: see fetch */
     size_t n_bytes;
-    mr_batch *batch;
+    mr_batch *batch; /* NULL: for the stores alone, up to the last cache */
     int64_t slot;
     mr_identity identity; /* asked for where the pipeline has caches */
     /* (optional) Reads the sample now: it was expected in a store, and is not there. */
     mr_status (*fetch)(void *user, struct mr_chain_job *job, mr_error *err);
     bool (*is_stopped)(void *user); /* (optional) */
+    /* (optional) Somebody else is making the sample: makes another one for the stores, with
+     * mr_chain_prepare. False: there was none to make. */
+    bool (*help)(void *user, const struct mr_chain_job *job);
     void *user;
 } mr_chain_job;
 
@@ -46,6 +49,10 @@ mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void
 void mr_chain_close(mr_chain *chain);
 
 mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err);
+
+/* Makes a sample for the stores alone; the job has no batch. MR_LATER: it is there, or somebody is
+ * at it. */
+mr_status mr_chain_prepare(mr_chain *chain, mr_chain_job *job, mr_error *err);
 
 /* The type an op gives for a concrete input. */
 mr_status mr_op_output_type(const mr_op_class *op, const void *params, mr_call *call,

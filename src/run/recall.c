@@ -116,7 +116,9 @@ static bool look(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *f
     }
     if (*status == MR_E_CORRUPT) {
         chain->recall.in_place = false;
-        mr_batch_clear_sample(job->batch, job->slot);
+        if (job->batch) {
+            mr_batch_clear_sample(job->batch, job->slot);
+        }
         mr_store_doubt(cache->store, &part->key);
         *status = MR_OK;
         return false;
@@ -128,56 +130,90 @@ static bool look(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *f
     return true;
 }
 
-static void sleep_ns(int64_t ns) {
-    const struct timespec pause = {0, (long)ns};
-    nanosleep(&pause, NULL);
+/* Waits a little for whoever makes the value, or better, does something useful meanwhile: makes a
+ * sample that will be needed next. With a claim in hand it only waits; a second claim could be what
+ * another waits for. */
+static void wait_or_help(const mr_chain_job *job, bool may_help, int64_t *waited, int64_t *pause) {
+    const int64_t longest = 2000000;
+    if (may_help && job->help && job->help(job->user, job)) {
+        return;
+    }
+    const struct timespec nap = {0, (long)*pause};
+    nanosleep(&nap, NULL);
+    *waited += *pause;
+    *pause = *pause * 2 < longest ? *pause * 2 : longest;
+}
+
+static void set_keys(mr_recall *recall, const mr_identity *identity) {
+    for (int32_t c = 0; c < recall->caches->n; c++) {
+        mr_hash128 prefix = recall->caches->list[c].node->prefix;
+        recall->parts[c].key = mr_store_key_of(prefix, identity->words);
+    }
 }
 
 /* Finds or claims the c-th cache's value. Somebody else who makes it is waited for, but not for
  * ever: they may be stopped. */
 static bool find_or_claim(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *fields,
                           mr_status *status, mr_error *err) {
-    const int64_t patience = 5000000000, longest = 2000000;
+    const int64_t patience = 5000000000;
     mr_cache *cache = &chain->recall.caches->list[c];
     mr_recall_part *part = &chain->recall.parts[c];
     int64_t waited = 0, pause = 50000;
+    bool counted = false;
     while (!look(chain, job, c, fields, status, err)) {
         mr_claim claim = mr_store_claim(cache->store, &part->key);
         part->claimed = claim == MR_CLAIM_OURS;
         if (claim == MR_CLAIM_OURS) {
             return look(chain, job, c, fields, status, err); /* it may just have been put */
         }
-        if (claim == MR_CLAIM_VOID || waited >= patience) {
+        if (claim == MR_CLAIM_VOID || waited >= patience || !job->batch) {
             return false;
         }
         if (job->is_stopped && job->is_stopped(job->user)) {
             *status = MR_E_CANCELLED;
             return true;
         }
-        if (waited == 0) {
-            atomic_fetch_add_explicit(&cache->waits, 1, memory_order_relaxed);
-        }
-        sleep_ns(pause);
-        waited += pause;
-        pause = pause * 2 < longest ? pause * 2 : longest;
+        atomic_fetch_add_explicit(&cache->waits, counted ? 0 : 1, memory_order_relaxed);
+        counted = true;
+        wait_or_help(job, c == chain->recall.caches->n - 1, &waited, &pause);
+        set_keys(&chain->recall, &job->identity); /* helping used them */
     }
     return true;
+}
+
+/* A sample made ahead of its time is worth making only if the last cache lacks it and nobody else
+ * is at it. */
+static bool is_worth_helping(mr_recall *recall) {
+    int32_t last = recall->caches->n - 1;
+    mr_recall_part *part = &recall->parts[last];
+    mr_store *store = recall->caches->list[last].store;
+    if (!part->reader || mr_store_has(part->reader, &part->key)) {
+        return false;
+    }
+    part->claimed = mr_store_claim(store, &part->key) == MR_CLAIM_OURS;
+    return part->claimed && !mr_store_has(part->reader, &part->key);
 }
 
 mr_status mr_recall_find(mr_chain *chain, mr_chain_job *job, mr_view *fields, int32_t *start,
                          mr_error *err) {
     mr_caches *caches = chain->recall.caches;
     mr_status status = MR_OK;
+    int32_t c = caches->n - 1;
     *start = -1;
     if (!job->identity.asked) {
         mr_caches_identify(caches, job->sample, &job->identity);
     }
-    for (int32_t c = caches->n - 1; job->identity.known && c >= 0; c--) {
-        mr_recall_part *part = &chain->recall.parts[c];
-        if (!part->reader) {
+    if (!job->identity.known) {
+        return job->batch ? MR_OK : MR_LATER;
+    }
+    set_keys(&chain->recall, &job->identity);
+    if (!job->batch && !is_worth_helping(&chain->recall)) {
+        return MR_LATER;
+    }
+    for (c = job->batch ? c : c - 1; c >= 0; c--) {
+        if (!chain->recall.parts[c].reader) {
             continue;
         }
-        part->key = mr_store_key_of(caches->list[c].node->prefix, job->identity.words);
         if (find_or_claim(chain, job, c, fields, &status, err)) {
             *start = status == MR_OK ? caches->list[c].op : -1;
             return status;
@@ -195,6 +231,20 @@ static bool is_still_the_same(const mr_chain *chain, const mr_chain_job *job) {
     return now.known && memcmp(now.words, job->identity.words, sizeof now.words) == 0;
 }
 
+/* NULL: there is no memory for it, so it is not kept. */
+static mr_store_buffer *new_record(const mr_cache *cache, const mr_store_key *key,
+                                   const mr_view *values) {
+    int32_t n = cache->node->n_inputs;
+    mr_store_buffer *record =
+        mr_store_take_buffer(cache->store, mr_record_room(values, n, cache->packing));
+    if (record &&
+        mr_record_write(key, values, n, cache->packing, record->bytes, &record->used, NULL) < 0) {
+        mr_store_give_buffer(cache->store, record);
+        record = NULL;
+    }
+    return record;
+}
+
 void mr_recall_keep(mr_chain *chain, const mr_chain_job *job, int32_t op, const mr_view *fields) {
     mr_caches *caches = chain->recall.caches;
     int32_t c = 0;
@@ -204,18 +254,16 @@ void mr_recall_keep(mr_chain *chain, const mr_chain_job *job, int32_t op, const 
     mr_recall_part *part = &chain->recall.parts[c];
     const mr_op_node *node = caches->list[c].node;
     mr_view values[MR_MAX_FIELDS];
-    void *record = NULL;
-    size_t size = 0;
     if (!part->claimed || !is_still_the_same(chain, job)) {
         return;
     }
     for (int32_t k = 0; k < node->n_inputs; k++) {
         values[k] = fields[node->inputs[k]];
     }
-    if (mr_record_make(&part->key, values, node->n_inputs, caches->list[c].packing, &record, &size,
-                       NULL) == MR_OK) {
+    mr_store_buffer *record = new_record(&caches->list[c], &part->key, values);
+    if (record) {
         part->claimed = false;
-        mr_store_put(caches->list[c].store, &part->key, record, size);
+        mr_store_put(caches->list[c].store, &part->key, record);
     }
 }
 

@@ -20,10 +20,58 @@ enum {
     QUEUE_BYTES = 256 << 20, /* makers wait beyond this */
     GROUP = 64,              /* values in a transaction */
     GROUP_BYTES = 32 << 20,
+    IDLE_BYTES = 16 << 20, /* of buffers that are kept */
 };
 static const int64_t linger_ns = 2000000;      /* for a transaction to gather company */
 static const int64_t patience_ns = 2000000000; /* of a maker, for the queue */
 static const int64_t pause_ns = 10000000000;   /* after a failure, before the next try */
+
+/* ---- Buffers ---- */
+/* The first idle one that is large enough without wasting more than it holds. */
+mr_store_buffer *mr_store_take_buffer(mr_store *store, size_t room) {
+    pthread_mutex_lock(&store->lock);
+    mr_store_buffer **link = &store->idle, *buffer;
+    while ((buffer = *link) != NULL && (buffer->room < room || buffer->room / 2 > room + 4096)) {
+        link = &buffer->next;
+    }
+    if (buffer) {
+        *link = buffer->next;
+        store->idle_bytes -= buffer->room;
+    }
+    pthread_mutex_unlock(&store->lock);
+    if (!buffer) {
+        buffer = aligned_alloc(64, (sizeof *buffer + room + 63) / 64 * 64);
+        if (buffer) {
+            buffer->room = room;
+        }
+    }
+    return buffer;
+}
+
+/* Locked. */
+static void keep_buffer(mr_store *store, mr_store_buffer *buffer) {
+    if (!buffer || store->idle_bytes + buffer->room > IDLE_BYTES) {
+        free(buffer);
+        return;
+    }
+    buffer->next = store->idle;
+    store->idle = buffer;
+    store->idle_bytes += buffer->room;
+}
+
+void mr_store_give_buffer(mr_store *store, mr_store_buffer *buffer) {
+    pthread_mutex_lock(&store->lock);
+    keep_buffer(store, buffer);
+    pthread_mutex_unlock(&store->lock);
+}
+
+void mr_store_free_buffers(mr_store *store) {
+    while (store->idle) {
+        mr_store_buffer *next = store->idle->next;
+        free(store->idle);
+        store->idle = next;
+    }
+}
 
 /* ---- The table of what is in the making ---- */
 static mr_pending **bucket(mr_store *store, const mr_store_key *key) {
@@ -38,8 +86,8 @@ mr_pending *mr_pending_find(mr_store *store, const mr_store_key *key) {
     return pending;
 }
 
-static void free_pending(mr_pending *pending) {
-    free(pending->record);
+static void free_pending(mr_store *store, mr_pending *pending) {
+    keep_buffer(store, pending->record);
     mr_free(pending);
 }
 
@@ -53,14 +101,14 @@ static void settle(mr_store *store, mr_pending *pending) {
     pending->settled = true;
     atomic_fetch_sub(&store->n_pending, 1);
     if (pending->readers == 0) {
-        free_pending(pending);
+        free_pending(store, pending);
     }
 }
 
 void mr_pending_release(mr_store *store, mr_pending *pending) {
     pthread_mutex_lock(&store->lock);
     if (--pending->readers == 0 && pending->settled) {
-        free_pending(pending);
+        free_pending(store, pending);
     }
     pthread_mutex_unlock(&store->lock);
 }
@@ -128,14 +176,13 @@ static void wait_for_room(mr_store *store) {
     }
 }
 
-void mr_store_put(mr_store *store, const mr_store_key *key, void *record, size_t size) {
+void mr_store_put(mr_store *store, const mr_store_key *key, mr_store_buffer *record) {
     pthread_mutex_lock(&store->lock);
     mr_pending *pending = mr_pending_find(store, key);
     pending->record = record;
-    pending->size = size;
     *store->last = pending;
     store->last = &pending->behind;
-    store->queued_bytes += size;
+    store->queued_bytes += record->used;
     store->n_queued++;
     pthread_cond_signal(&store->work);
     wait_for_room(store);
@@ -248,7 +295,7 @@ static void finish_group(mr_store *store, group *g) {
     }
     pthread_mutex_lock(&store->lock);
     for (int32_t i = 0; i < g->n; i++) {
-        store->queued_bytes -= g->members[i]->size;
+        store->queued_bytes -= g->members[i]->record->used;
         settle(store, g->members[i]);
     }
     pthread_cond_broadcast(&store->room);
@@ -272,7 +319,7 @@ static void flush_group(mr_store *store, int32_t env, group *g) {
     mr_error err = MR_ERROR_INIT;
     if (g->n > 0) {
         write_or_refuse(store, env, g, &err);
-        mr_env_start_writeback(store->envs[env]);
+        mr_env_start_writeback(store->envs[env], g->bytes);
         finish_group(store, g);
     }
 }
@@ -283,8 +330,8 @@ static void write_list(mr_store *store, int32_t env, mr_pending *list) {
     for (mr_pending *p = list, *behind; p; p = behind) {
         behind = p->behind;
         g.members[g.n] = p;
-        g.items[g.n++] = (mr_env_item){&p->key, p->record, p->size};
-        g.bytes += (int64_t)p->size;
+        g.items[g.n++] = (mr_env_item){&p->key, p->record->bytes, p->record->used};
+        g.bytes += (int64_t)p->record->used;
         if (g.n == GROUP || g.bytes >= GROUP_BYTES) {
             flush_group(store, env, &g);
         }

@@ -19,8 +19,7 @@ typedef struct mr_pending {
     struct mr_pending *next;   /* of the same bucket */
     struct mr_pending *behind; /* in the queue */
     mr_store_key key;
-    void *record;
-    size_t size;
+    mr_store_buffer *record;
     int32_t readers; /* that look at the record */
     bool settled;    /* out of the table: goes with its last reader */
 } mr_pending;
@@ -54,6 +53,8 @@ struct mr_store {
     mr_pending *table[MR_PENDING_BUCKETS];
     mr_pending *first, **last; /* queue */
     size_t queued_bytes;
+    mr_store_buffer *idle; /* buffers */
+    size_t idle_bytes;
     int32_t n_queued;
     bool stopping;
     mr_joined plans[MR_MAX_PLANS];
@@ -79,6 +80,7 @@ int32_t mr_store_env_of(const mr_store *store, const mr_store_key *key);
 void mr_store_note_trouble(mr_store *store, const mr_error *err);
 
 /* spill.c */
+void mr_store_free_buffers(mr_store *store);
 void *mr_spill_main(void *store);
 mr_pending *mr_pending_find(mr_store *store, const mr_store_key *key); /* locked */
 void mr_pending_release(mr_store *store, mr_pending *pending);         /* a reader is done */

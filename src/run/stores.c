@@ -98,6 +98,7 @@ static void stop_writer(mr_store *store) {
 
 static void free_store(mr_store *store) {
     stop_writer(store);
+    mr_store_free_buffers(store);
     leave_place(store);
     for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
         if (store->envs[i] && mr_env_is_doubtful(store->envs[i])) {
@@ -384,8 +385,8 @@ static bool look_up(mr_store_reader *reader, const mr_store_key *key, const void
     mr_store *store = reader->store;
     int32_t i = mr_store_env_of(store, key);
     if (hold_pending(reader, key)) {
-        *data = reader->held->record;
-        *size = reader->held->size;
+        *data = reader->held->record->bytes;
+        *size = reader->held->record->used;
         return true;
     }
     if (!reader->envs[i]) {

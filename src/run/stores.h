@@ -69,7 +69,17 @@ typedef enum mr_claim {
 
 mr_claim mr_store_claim(mr_store *store, const mr_store_key *key);
 void mr_store_abandon(mr_store *store, const mr_store_key *key);
-void mr_store_put(mr_store *store, const mr_store_key *key, void *record,
-                  size_t size); /* takes it */
+
+/* Memory for a record, used again and again: memory fresh from the system costs more than the
+ * record. NULL: there is none. Given back by put, or by hand. */
+typedef struct mr_store_buffer {
+    struct mr_store_buffer *next; /* of those that lie idle */
+    size_t room, used;
+    _Alignas(64) unsigned char bytes[];
+} mr_store_buffer;
+
+mr_store_buffer *mr_store_take_buffer(mr_store *store, size_t room);
+void mr_store_give_buffer(mr_store *store, mr_store_buffer *buffer);
+void mr_store_put(mr_store *store, const mr_store_key *key, mr_store_buffer *record); /* takes it */
 
 #endif

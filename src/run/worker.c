@@ -140,6 +140,31 @@ static bool is_stopped(void *user) {
     return mr_ring_is_stopped(&worker->loader->ring);
 }
 
+/* Looks among the samples that come next in the batch for one that nobody has made or is making.
+ * What goes wrong with it is for its own turn to tell. */
+static bool help(void *user, const mr_chain_job *job) {
+    enum { LOOKS = 16 };
+    mr_worker *worker = user;
+    const mr_batch *batch = job->batch;
+    int64_t first = job->slot + 1;
+    int64_t end = mr_batch_size(batch) < first + LOOKS ? mr_batch_size(batch) : first + LOOKS;
+    for (int64_t slot = first; slot < end && !is_stopped(worker); slot++) {
+        mr_error ignored;
+        mr_error_clear(&ignored);
+        mr_chain_job ahead = {.sample = mr_batch_samples(batch)[slot],
+                              .epoch = job->epoch,
+                              .fetch = worker->loader->readahead ? fetch : NULL,
+                              .user = worker};
+        mr_status status = mr_chain_prepare(&worker->chain, &ahead, &ignored);
+        free(worker->fetched);
+        worker->fetched = NULL;
+        if (status == MR_OK) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void make_sample(mr_worker *worker, mr_making *making, int64_t slot) {
     mr_loader *loader = worker->loader;
     mr_error err;
@@ -150,6 +175,7 @@ static void make_sample(mr_worker *worker, mr_making *making, int64_t slot) {
         .batch = making->batch,
         .slot = slot,
         .is_stopped = is_stopped,
+        .help = help,
         .user = worker,
     };
     mr_status status = loader->readahead ? make_from_readahead(worker, making, &job, &err)

@@ -21,6 +21,7 @@ struct mr_env {
     size_t page;
     atomic_bool doubtful;
     mr_store_key hand; /* where eviction goes on */
+    int64_t written;   /* since write-back was last started */
 };
 
 struct mr_env_reader {
@@ -192,10 +193,14 @@ bool mr_env_sync(mr_env *env) {
     return mdb_env_sync(env->lmdb, 1) == 0;
 }
 
-void mr_env_start_writeback(mr_env *env) {
+/* In pieces worth a disk's while. */
+void mr_env_start_writeback(mr_env *env, int64_t written) {
+    const int64_t piece = 16 << 20;
     mdb_filehandle_t file;
-    if (mdb_env_get_fd(env->lmdb, &file) == 0) {
+    env->written += written;
+    if (env->written >= piece && mdb_env_get_fd(env->lmdb, &file) == 0) {
         sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
+        env->written = 0;
     }
 }
 

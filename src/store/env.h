@@ -22,7 +22,8 @@ mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_
                       mr_error *err);
 void mr_env_close(mr_env *env);
 bool mr_env_sync(mr_env *env);            /* everything, by whomever, is on disk */
-void mr_env_start_writeback(mr_env *env); /* so that a later sync has little to wait for */
+/* After these many more bytes were put: so that a later sync has little to wait for. */
+void mr_env_start_writeback(mr_env *env, int64_t written);
 bool mr_env_is_doubtful(const mr_env *env);
 
 /* ---- Reading. A reader sees the store as it was at begin; what it found stays until end. ---- */

@@ -95,6 +95,8 @@ static bool exists(const mr_place *place, const char *name) {
     return faccessat(place->dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+#define NEW_FILE "new."
+
 static bool is_empty(const mr_place *place) {
     DIR *listing = opendir(place->path);
     bool empty = listing != NULL;
@@ -105,6 +107,19 @@ static bool is_empty(const mr_place *place) {
         closedir(listing);
     }
     return empty;
+}
+
+/* What killed processes had begun to write. */
+static void remove_unfinished(const mr_place *place) {
+    DIR *listing = opendir(place->path);
+    for (struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
+        if (strncmp(entry->d_name, NEW_FILE, strlen(NEW_FILE)) == 0) {
+            unlinkat(place->dir, entry->d_name, 0);
+        }
+    }
+    if (listing) {
+        closedir(listing);
+    }
 }
 
 static mr_status open_dir(mr_place *place, mr_error *err) {
@@ -234,10 +249,13 @@ static mr_status open_users(mr_place *place, mr_error *err) {
 }
 
 /* ---- Small files ---- */
+/* Under a name of this process's own first: others may be writing the same file. */
 static mr_status write_small(const mr_place *place, const char *name, const char *text,
                              mr_error *err) {
+    char fresh[32];
     size_t length = strlen(text);
-    int fd = openat(place->dir, "new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+    snprintf(fresh, sizeof fresh, NEW_FILE "%ld", (long)getpid());
+    int fd = openat(place->dir, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
                     mr_place_mode(place));
     bool done = fd >= 0 && write(fd, text, length) == (ssize_t)length && fsync(fd) == 0;
     int sys = done ? 0 : errno ? errno : EIO;
@@ -245,7 +263,7 @@ static mr_status write_small(const mr_place *place, const char *name, const char
         (void)fchmod(fd, mr_place_mode(place));
         close(fd);
     }
-    if (done && (renameat(place->dir, "new", place->dir, name) != 0 || fsync(place->dir) != 0)) {
+    if (done && (renameat(place->dir, fresh, place->dir, name) != 0 || fsync(place->dir) != 0)) {
         sys = errno;
     }
     return sys ? failed(err, sys, "cannot write into", place->path) : MR_OK;
@@ -403,8 +421,9 @@ void mr_place_wipe(mr_place *place) {
 }
 
 void mr_place_remove(mr_place *place) {
-    static const char *const names[] = {"store.json", "claims", "new", "users"};
+    static const char *const names[] = {"store.json", "claims", "users"};
     mr_place_wipe(place);
+    remove_unfinished(place);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         unlinkat(place->dir, names[i], 0);
     }
@@ -426,6 +445,7 @@ void mr_place_mark_bad(mr_place *place, int32_t env) {
 static void throw_away_doubtful(mr_place *place, const mr_log *log) {
     char now[64], mark[64];
     boot_id(now, sizeof now);
+    remove_unfinished(place);
     if (place->tier == MR_TIER_MEMORY) {
         mr_place_wipe(place); /* somebody was killed before they could */
     } else if (read_small(place, "unsynced", mark, sizeof mark) && strcmp(mark, now) != 0) {

@@ -109,27 +109,30 @@ static void seal_front(front *f, int32_t n, int32_t packing, size_t raw, size_t 
     f->head.head_sum = htole64(front_sum(f, n, key));
 }
 
-mr_status mr_record_make(const mr_store_key *key, const mr_view *values, int32_t n, int32_t packing,
-                         void **out, size_t *size, mr_error *err) {
+static size_t payload_room(size_t raw, int32_t packing) {
+    return packing == MR_PACK_NONE ? raw : mr_pack_room(packing, raw);
+}
+
+size_t mr_record_room(const mr_view *values, int32_t n, int32_t packing) {
+    return front_size(n) + payload_room(total_size(values, n), packing);
+}
+
+mr_status mr_record_write(const mr_store_key *key, const mr_view *values, int32_t n,
+                          int32_t packing, void *out, size_t *size, mr_error *err) {
     front f = {0};
-    size_t raw = total_size(values, n), before = front_size(n), stored = 0;
-    size_t room = packing == MR_PACK_NONE ? raw : mr_pack_room(packing, raw);
-    unsigned char *record = malloc(before + room);
-    if (!record) {
-        return mr_fail_memory(err, before + room);
-    }
-    mr_status status = add_payload(values, n, packing, raw, record + before, room, &stored);
+    size_t raw = total_size(values, n), stored = 0;
+    unsigned char *payload = (unsigned char *)out + front_size(n);
+    mr_status status =
+        add_payload(values, n, packing, raw, payload, payload_room(raw, packing), &stored);
     if (status < 0) {
-        free(record);
         return mr_fail(err, status, "cannot pack %zu bytes", raw);
     }
     for (int32_t i = 0; i < n; i++) {
         f.rows[i] = make_row(&values[i]);
     }
-    seal_front(&f, n, packing, raw, stored, record + before, key);
-    memcpy(record, &f, before);
-    *out = record;
-    *size = before + stored;
+    seal_front(&f, n, packing, raw, stored, payload, key);
+    memcpy(out, &f, front_size(n));
+    *size = front_size(n) + stored;
     return MR_OK;
 }
 

@@ -41,9 +41,11 @@ extern const char *const mr_record_packings[]; /* names, ended by NULL */
 bool mr_record_can_pack(int32_t packing);
 const char *mr_record_packing_name(int32_t packing);
 
-/* A new record of these values; *out is malloc'ed. */
-mr_status mr_record_make(const mr_store_key *key, const mr_view *values, int32_t n, int32_t packing,
-                         void **out, size_t *size, mr_error *err);
+/* Writes a record of these values into `out`, which has room for mr_record_room bytes; *size says
+ * how many it took. */
+size_t mr_record_room(const mr_view *values, int32_t n, int32_t packing);
+mr_status mr_record_write(const mr_store_key *key, const mr_view *values, int32_t n,
+                          int32_t packing, void *out, size_t *size, mr_error *err);
 
 /* Reads head and rows, guarded; where the payload is packed, checks it and unpacks it into the
  * arena. MR_E_CORRUPT: not a whole record of this key; MR_E_UNSUPPORTED: a newer format, or a
