@@ -205,15 +205,19 @@ static bool is_older(uint16_t stamp, uint16_t than) {
     return stamp != than && (uint16_t)(than - stamp) < 0x8000;
 }
 
+/* An epoch begins, for the plan, while the last samples of the one before are still being made: so
+ * what was not used since the one before that began is what a whole epoch passed by. */
+static bool is_forgotten(const mr_joined *plan, uint16_t stamp) {
+    return plan->whole && plan->epochs > 2 && stamp && is_older(stamp, plan->began[2]);
+}
+
 static bool is_victim(void *user, const mr_store_key *key, size_t size) {
     mr_store *store = user;
     uint16_t stamp = mr_use_stamp(&store->use, key);
     (void)size;
     pthread_mutex_lock(&store->lock);
     const mr_joined *plan = plan_of(store, key);
-    bool own = plan != NULL;
-    bool forgotten =
-        own && plan->whole && plan->epochs > 1 && stamp && is_older(stamp, plan->before);
+    bool own = plan != NULL, forgotten = own && is_forgotten(plan, stamp);
     pthread_mutex_unlock(&store->lock);
     if (own) {
         return forgotten;
@@ -246,8 +250,16 @@ static void close_env(mr_store *store, int32_t env) {
     atomic_store(&store->closed_until[env], mr_store_clock() + pause_ns);
 }
 
+/* A value that is not small beside its environment would cost many others. */
+static bool is_too_large(const mr_store *store, int64_t bytes) {
+    return bytes > store->env_bytes / 4;
+}
+
 static mr_env_result write_items(mr_store *store, int32_t env, const mr_env_item *items, int32_t n,
                                  int64_t bytes, mr_error *err) {
+    if (is_too_large(store, bytes)) {
+        return MR_ENV_FULL;
+    }
     mr_env_result result = mr_env_put(store->envs[env], items, n, err);
     for (int tries = 0; result == MR_ENV_FULL && tries < 3; tries++) {
         if (!make_room(store, env, 2 * bytes)) {
@@ -274,7 +286,7 @@ static mr_env_result write_group(mr_store *store, int32_t env, const group *g, m
     mr_env_result result = write_items(store, env, g->items, g->n, g->bytes, err);
     for (int32_t i = 0; i < g->n; i++) {
         mr_env_result one = result;
-        if (result == MR_ENV_FULL && g->n > 1) {
+        if (result == MR_ENV_FULL && g->n > 1 && !is_too_large(store, (int64_t)g->items[i].size)) {
             one = mr_env_put(store->envs[env], &g->items[i], 1, err);
         }
         count_written(store, g, i, one);
@@ -332,7 +344,7 @@ static void write_list(mr_store *store, int32_t env, mr_pending *list) {
         g.members[g.n] = p;
         g.items[g.n++] = (mr_env_item){&p->key, p->record->bytes, p->record->used};
         g.bytes += (int64_t)p->record->used;
-        if (g.n == GROUP || g.bytes >= GROUP_BYTES) {
+        if (g.n == GROUP || g.bytes >= GROUP_BYTES || is_too_large(store, 2 * g.bytes)) {
             flush_group(store, env, &g);
         }
     }

@@ -33,7 +33,7 @@ typedef struct mr_joined {
     int32_t users;
     bool whole;
     int32_t epochs;
-    uint16_t before, now; /* rounds in which the last epoch and this one began */
+    uint16_t began[3]; /* rounds in which this epoch and the two before it began */
 } mr_joined;
 
 struct mr_store {
@@ -45,6 +45,7 @@ struct mr_store {
 
     mr_place place;
     mr_env *envs[MR_MAX_ENVS];
+    int64_t env_bytes; /* what each may take */
     mr_use use;
     int claims;
 

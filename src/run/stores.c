@@ -49,8 +49,9 @@ static int64_t env_size(const mr_place *place) {
 }
 
 static mr_status open_envs(mr_store *store, mr_error *err) {
+    store->env_bytes = env_size(&store->place);
     for (int32_t i = 0; i < store->place.n_envs; i++) {
-        MR_TRY(mr_env_open(&store->envs[i], &store->place, i, env_size(&store->place), err));
+        MR_TRY(mr_env_open(&store->envs[i], &store->place, i, store->env_bytes, err));
     }
     return MR_OK;
 }
@@ -262,7 +263,9 @@ int32_t mr_store_join(mr_store *store, const mr_store_plan *plan) {
         snprintf(joined->text, sizeof joined->text, "%s", plan->text);
         joined->whole = plan->whole;
         joined->epochs = 0;
-        joined->before = joined->now = (uint16_t)atomic_load(&store->round);
+        for (int k = 0; k < 3; k++) {
+            joined->began[k] = (uint16_t)atomic_load(&store->round);
+        }
     }
     pthread_mutex_unlock(&store->lock);
     return i;
@@ -273,9 +276,11 @@ void mr_store_epoch(mr_store *store, int32_t plan) {
     pthread_mutex_lock(&store->lock);
     atomic_store(&store->round, round);
     if (plan >= 0) {
-        store->plans[plan].before = store->plans[plan].now;
-        store->plans[plan].now = round;
-        store->plans[plan].epochs++;
+        mr_joined *joined = &store->plans[plan];
+        joined->began[2] = joined->began[1];
+        joined->began[1] = joined->began[0];
+        joined->began[0] = round;
+        joined->epochs++;
     }
     for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
         atomic_store(&store->closed_until[i], 0); /* something may have become old */
@@ -421,6 +426,9 @@ bool mr_store_has(mr_store_reader *reader, const mr_store_key *key) {
     const void *data;
     size_t size;
     bool found = look_up(reader, key, &data, &size);
+    if (found && reader->active) {
+        mr_env_fetch(reader->active, data, size);
+    }
     mr_store_done(reader);
     return found;
 }

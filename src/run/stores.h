@@ -54,7 +54,7 @@ bool mr_store_find(mr_store_reader *reader, const mr_store_key *key, mr_record *
                    mr_arena *arena);
 void mr_store_done(mr_store_reader *reader);
 
-/* Is it there? For deciding whether to read ahead; it may be gone a moment later. */
+/* Is it there? Then it is also fetched from disk. It may be gone a moment later. */
 bool mr_store_has(mr_store_reader *reader, const mr_store_key *key);
 
 /* What was found is damaged: it is deleted. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -253,6 +254,12 @@ bool mr_env_find(mr_env_reader *reader, const mr_store_key *key, const void **da
     *data = c.data.mv_data;
     *size = c.data.mv_size;
     return true;
+}
+
+void mr_env_fetch(const mr_env_reader *reader, const void *data, size_t size) {
+    uintptr_t page = reader->env->page, first = (uintptr_t)data / page * page;
+    uintptr_t end = ((uintptr_t)data + size + page - 1) / page * page;
+    madvise((void *)first, end - first, MADV_WILLNEED);
 }
 
 /* ---- Writing ---- */

@@ -33,6 +33,9 @@ bool mr_env_begin(mr_env_reader *reader);
 void mr_env_end(mr_env_reader *reader);
 bool mr_env_find(mr_env_reader *reader, const mr_store_key *key, const void **data, size_t *size);
 
+/* What was found will be read soon: the disk may begin. Does not wait. */
+void mr_env_fetch(const mr_env_reader *reader, const void *data, size_t size);
+
 /* ---- Writing: one transaction each; the caller is one thread at a time ---- */
 typedef struct mr_env_item {
     const mr_store_key *key;
