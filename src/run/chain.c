@@ -266,12 +266,10 @@ static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_vi
     return status;
 }
 
-/* From the first op, or from a cache that has the sample, to the last one, or to the last cache. */
-static mr_status make(mr_chain *chain, mr_chain_job *job, bool recall, mr_error *err) {
+/* From the first op, or from a cache that has the sample, to the one before `end`. */
+static mr_status make(mr_chain *chain, mr_chain_job *job, bool recall, int32_t end, mr_error *err) {
     mr_view fields[MR_MAX_SLOTS];
-    const mr_caches *caches = chain->recall.caches;
     int32_t start = -1;
-    int32_t end = job->batch ? chain->pipeline->n_ops : caches->list[caches->n - 1].op + 1;
     mr_status status = recall ? mr_recall_find(chain, job, fields, &start, err) : MR_OK;
     if (status == MR_OK && start < 0) {
         status = fill(chain, job, fields, err);
@@ -285,7 +283,7 @@ static mr_status make(mr_chain *chain, mr_chain_job *job, bool recall, mr_error 
 
 /* What went wrong while an op read from a store may be the store's fault: once more without. */
 static mr_status make_with_caches(mr_chain *chain, mr_chain_job *job, mr_error *err) {
-    mr_status status = make(chain, job, true, err);
+    mr_status status = make(chain, job, true, chain->pipeline->n_ops, err);
     bool again = status < 0 && chain->recall.in_place;
     mr_recall_end(&chain->recall);
     if (again) {
@@ -293,14 +291,14 @@ static mr_status make_with_caches(mr_chain *chain, mr_chain_job *job, mr_error *
         mr_arena_reset(&chain->scratch);
         mr_batch_clear_sample(job->batch, job->slot);
         mr_error_clear(err);
-        status = make(chain, job, false, err);
+        status = make(chain, job, false, chain->pipeline->n_ops, err);
     }
     return status;
 }
 
 mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
-    mr_status status =
-        chain->recall.caches ? make_with_caches(chain, job, err) : make(chain, job, false, err);
+    mr_status status = chain->recall.caches ? make_with_caches(chain, job, err)
+                                            : make(chain, job, false, chain->pipeline->n_ops, err);
     mr_arena_reset(&chain->data);
     if (status == MR_OK) {
         mr_batch_sample_done(job->batch, job->slot);
@@ -311,7 +309,8 @@ mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
 }
 
 mr_status mr_chain_prepare(mr_chain *chain, mr_chain_job *job, mr_error *err) {
-    mr_status status = make(chain, job, true, err);
+    const mr_caches *caches = chain->recall.caches;
+    mr_status status = make(chain, job, true, caches->list[caches->n - 1].op + 1, err);
     mr_recall_end(&chain->recall);
     mr_arena_reset(&chain->data);
     mr_arena_reset(&chain->scratch);

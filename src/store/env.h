@@ -21,7 +21,7 @@ typedef struct mr_env_reader mr_env_reader; /* one thread's, or one after the ot
 mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_t size,
                       mr_error *err);
 void mr_env_close(mr_env *env);
-bool mr_env_sync(mr_env *env);            /* everything, by whomever, is on disk */
+bool mr_env_sync(mr_env *env); /* everything, by whomever, is on disk */
 /* After these many more bytes were put: so that a later sync has little to wait for. */
 void mr_env_start_writeback(mr_env *env, int64_t written);
 bool mr_env_is_doubtful(const mr_env *env);
