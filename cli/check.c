@@ -60,6 +60,19 @@ static void print_stages(const mr_pipeline *pipeline) {
     }
 }
 
+/* The stages that keep samples: pipelines whose caches have the same key share what they hold. */
+static void print_caches(const mr_pipeline *pipeline) {
+    char key[17];
+    bool any = false;
+    for (int32_t i = 1; i < mr_pipeline_n_stages(pipeline); i++) {
+        if (mr_pipeline_cache_prefix(pipeline, i, key) == MR_OK) {
+            printf("%s  after %-14s key %s\n", any ? "" : "caches\n",
+                   mr_pipeline_stage(pipeline, i - 1)->name, key);
+            any = true;
+        }
+    }
+}
+
 static void print_fields(const mr_pipeline *pipeline) {
     char type[128], bytes[32];
     printf("fields of a batch\n");
@@ -77,6 +90,7 @@ static void print_text(const mr_pipeline *pipeline) {
     int64_t sum = batch_bytes(pipeline, &varies);
     const mr_settings *s = mr_pipeline_settings(pipeline);
     print_stages(pipeline);
+    print_caches(pipeline);
     print_fields(pipeline);
     printf(
         "settings\n  batch %lld, seed %lld, epochs %lld, shuffle %s, remainder %s, on_error %s\n",
@@ -99,12 +113,17 @@ static json_t *type_json(const mr_type *type) {
     return object;
 }
 
-static json_t *stage_json(const mr_stage *stage) {
+static json_t *stage_json(const mr_pipeline *pipeline, int32_t i) {
+    const mr_stage *stage = mr_pipeline_stage(pipeline, i);
+    char key[17];
     json_t *object = json_object();
     json_object_set_new(object, "name", mr_json_text(stage->name));
     json_object_set_new(object, "field", mr_json_text(stage->field));
     json_object_set_new(object, "params", json_loads(stage->params, 0, NULL));
     json_object_set_new(object, "type", type_json(&stage->out));
+    if (mr_pipeline_cache_prefix(pipeline, i, key) == MR_OK) {
+        json_object_set_new(object, "cache_key", json_string(key));
+    }
     return object;
 }
 
@@ -121,7 +140,7 @@ static void print_json(const mr_pipeline *pipeline) {
     bool varies = false;
     json_t *object = json_object(), *stages = json_array(), *fields = json_array();
     for (int32_t i = 0; i < mr_pipeline_n_stages(pipeline); i++) {
-        json_array_append_new(stages, stage_json(mr_pipeline_stage(pipeline, i)));
+        json_array_append_new(stages, stage_json(pipeline, i));
     }
     for (int32_t i = 0; i < mr_pipeline_n_fields(pipeline); i++) {
         json_array_append_new(fields, field_json(pipeline, mr_pipeline_field(pipeline, i)));

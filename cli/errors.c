@@ -18,7 +18,8 @@ enum { DOCUMENT_MAX = 16 << 20, SHOWN = 76 };
 
 const mr_exit_row mr_exit_rows[] = {
     {MR_EXIT_OK, "success"},
-    {MR_EXIT_DIFFERENT, "a difference was found (digest, ops)"},
+    {MR_EXIT_DIFFERENT,
+     "a difference (digest, ops), damage (cache verify) or no room (cache warm) was found"},
     {MR_EXIT_USAGE, "wrong usage, or an error in the pipeline document"},
     {MR_EXIT_DATA, "bad data: a sample that cannot be read as what it should be"},
     {MR_EXIT_SYSTEM, "the system: not found, not allowed, input/output, memory"},

@@ -70,11 +70,27 @@ static void bar_text(const mr_progress *progress, double share, int width, char 
     out[used] = '\0';
 }
 
+static void rate_text(const mr_progress *progress, char *out, size_t size) {
+    char number[32];
+    if (progress->in_bytes) {
+        snprintf(out, size, "%s/s", mr_text_bytes(number, sizeof number, (int64_t)progress->rate));
+    } else {
+        snprintf(out, size, "%s samples/s", mr_text_rate(number, sizeof number, progress->rate));
+    }
+}
+
+static void hits_text(const mr_progress_point *point, char *out, size_t size) {
+    out[0] = '\0';
+    if (point->asked > 0) {
+        snprintf(out, size, "  %d%% hits", (int)(100 * (double)point->hits / (double)point->asked));
+    }
+}
+
 /* The line without its newline, at most `width` - 1 columns: the last column makes some terminals
  * wrap. */
 static void line_text(const mr_progress *progress, const mr_progress_point *point, int width,
                       char *out, size_t size) {
-    char head[48] = "", rate[32], left[32], tail[128];
+    char head[48] = "", rate[48], left[32], hits[32], tail[160];
     double share = (double)(point->step + 1) / (double)progress->epoch_steps;
     share = share > 1 ? 1 : share;
     out[0] = '\0';
@@ -83,11 +99,15 @@ static void line_text(const mr_progress *progress, const mr_progress_point *poin
         snprintf(head, sizeof head, "epoch %lld/%lld ", (long long)point->epoch + 1,
                  (long long)progress->epochs);
     }
-    mr_text_rate(rate, sizeof rate, progress->rate);
+    rate_text(progress, rate, sizeof rate);
     mr_text_time(left, sizeof left, seconds_left(progress, point));
-    int tail_width =
-        snprintf(tail, sizeof tail, "%3d%%  %s samples/s  %s left", percent, rate, left);
+    hits_text(point, hits, sizeof hits);
+    int tail_width = snprintf(tail, sizeof tail, "%3d%%  %s  %s left", percent, rate, left);
     int room = width - 1 - (int)strlen(head) - tail_width - 3;
+    if (room - (int)strlen(hits) >= NARROWEST_BAR) {
+        snprintf(tail + tail_width, sizeof tail - (size_t)tail_width, "%s", hits);
+        room -= (int)strlen(hits);
+    }
     if (room >= NARROWEST_BAR) {
         char bar[WIDEST_BAR * 4 + 1];
         bar_text(progress, share, room < WIDEST_BAR ? room : WIDEST_BAR, bar, sizeof bar);

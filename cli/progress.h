@@ -11,6 +11,7 @@ typedef struct mr_progress {
     bool on;             /* stderr is a terminal and nobody asked for silence */
     bool utf8;           /* the terminal can draw blocks */
     bool drawn;          /* the line is there now */
+    bool in_bytes;       /* what passes is counted in bytes, not in samples */
     int64_t epochs;      /* of the run */
     int64_t epoch_steps; /* of a whole epoch */
     int64_t run_steps;   /* that this run will take */
@@ -25,6 +26,7 @@ typedef struct mr_progress_point {
     int64_t epoch, step; /* of the last batch */
     int64_t steps;       /* of the run */
     int64_t samples;
+    int64_t asked, hits; /* of the samples so far, those looked for in a store and found there */
 } mr_progress_point;
 
 void mr_progress_begin(mr_progress *progress, bool on);

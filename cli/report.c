@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "clock.h"
 #include "errors.h"
@@ -38,6 +39,104 @@ static void print_counts(const mr_report *report, const mr_stats *stats) {
     printf("%s\n", report->signal ? ", then stopped" : report->error ? ", then failed" : "");
 }
 
+/* ---- Caches ---- */
+static bool cache_at(const mr_report *report, int32_t i, mr_cache_stats *out) {
+    *out = (mr_cache_stats){.size = (uint32_t)sizeof *out};
+    return mr_loader_cache(report->loader, i, out) == MR_OK;
+}
+
+/* The stage whose samples the cache keeps. */
+static const char *kept_stage(const mr_report *report, const mr_cache_stats *cache) {
+    return mr_pipeline_stage(report->pipeline, cache->op)->name;
+}
+
+/* What happens rarely is told only where it happened. */
+static void print_if_any(int64_t n, const char *what) {
+    char number[32];
+    if (n > 0) {
+        printf(", %s %s", mr_text_count(number, sizeof number, n), what);
+    }
+}
+
+static void print_cache(const mr_report *report, const mr_cache_stats *cache) {
+    char hits[32], all[32];
+    int64_t asked = cache->hits + cache->misses;
+    printf("  cache        after %s: ", kept_stage(report, cache));
+    if (!cache->path) {
+        printf("no store\n");
+    } else if (asked == 0) {
+        printf("not asked\n");
+    } else {
+        printf("%.1f%% hits, %s of %s", 100 * (double)cache->hits / (double)asked,
+               mr_text_count(hits, sizeof hits, cache->hits),
+               mr_text_count(all, sizeof all, asked));
+        print_if_any(cache->waits, mr_text_plural(cache->waits, "wait", "waits"));
+        printf("\n");
+    }
+}
+
+/* What the process did to a store, whichever cache it was for. */
+static void print_store(const mr_cache_stats *store) {
+    char stored[32], bytes[32];
+    printf("  store        %s stored (%s)", mr_text_count(stored, sizeof stored, store->stored),
+           mr_text_bytes(bytes, sizeof bytes, store->bytes_stored));
+    print_if_any(store->evicted, "evicted");
+    print_if_any(store->refused, "refused");
+    print_if_any(store->damaged, "damaged");
+    printf("\n");
+}
+
+/* Caches may share a store. */
+static bool is_told(const mr_report *report, int32_t i, const char *path) {
+    mr_cache_stats earlier;
+    while (i-- > 0 && cache_at(report, i, &earlier)) {
+        if (earlier.path && strcmp(earlier.path, path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void mr_report_caches(const mr_report *report) {
+    mr_cache_stats cache;
+    for (int32_t i = 0; cache_at(report, i, &cache); i++) {
+        print_cache(report, &cache);
+    }
+    for (int32_t i = 0; cache_at(report, i, &cache); i++) {
+        bool any = cache.stored + cache.evicted + cache.refused + cache.damaged > 0;
+        if (any && cache.path && !is_told(report, i, cache.path)) {
+            print_store(&cache);
+        }
+    }
+}
+
+static json_t *cache_json(const mr_report *report, const mr_cache_stats *cache) {
+    json_t *object = json_object();
+    json_object_set_new(object, "after", mr_json_text(kept_stage(report, cache)));
+    json_object_set_new(object, "stage", json_integer(cache->op + 1));
+    json_object_set_new(object, "path", mr_json_text(cache->path));
+    json_object_set_new(object, "hits", json_integer(cache->hits));
+    json_object_set_new(object, "misses", json_integer(cache->misses));
+    json_object_set_new(object, "waits", json_integer(cache->waits));
+    json_object_set_new(object, "bytes_read", json_integer(cache->bytes_read));
+    json_object_set_new(object, "stored", json_integer(cache->stored));
+    json_object_set_new(object, "bytes_stored", json_integer(cache->bytes_stored));
+    json_object_set_new(object, "evicted", json_integer(cache->evicted));
+    json_object_set_new(object, "refused", json_integer(cache->refused));
+    json_object_set_new(object, "damaged", json_integer(cache->damaged));
+    return object;
+}
+
+json_t *mr_report_caches_json(const mr_report *report) {
+    json_t *array = json_array();
+    mr_cache_stats cache;
+    for (int32_t i = 0; cache_at(report, i, &cache); i++) {
+        json_array_append_new(array, cache_json(report, &cache));
+    }
+    return array;
+}
+
+/* ---- The whole ---- */
 void mr_report_text(const mr_report *report) {
     char rate[32], peak[32], bound[32], digest[33];
     mr_stats stats = stats_of(report->loader);
@@ -52,6 +151,7 @@ void mr_report_text(const mr_report *report) {
     printf("  peak memory  %s (dense batches and reading: at most %s)\n",
            bytes < 0 ? "unknown" : mr_text_bytes(peak, sizeof peak, bytes),
            mr_text_bytes(bound, sizeof bound, stats.memory_bound));
+    mr_report_caches(report);
     if (stats.skipped > 0) {
         printf("  skipped      %lld bad %s\n", (long long)stats.skipped,
                mr_text_plural(stats.skipped, "sample", "samples"));
@@ -112,6 +212,7 @@ static void add_figures(json_t *object, const mr_report *report, const mr_stats 
     json_object_set_new(object, "bytes_read", json_integer(stats->bytes_read));
     json_object_set_new(object, "skipped", json_integer(stats->skipped));
     json_object_set_new(object, "skips", skips_json(report->loader));
+    json_object_set_new(object, "caches", mr_report_caches_json(report));
 }
 
 static void add_setup(json_t *object, const mr_report *report, const mr_stats *stats) {

@@ -3,6 +3,7 @@
 #ifndef MR_CLI_REPORT_H
 #define MR_CLI_REPORT_H
 
+#include <jansson.h>
 #include <millrace/millrace.h>
 
 typedef struct mr_report {
@@ -18,9 +19,11 @@ typedef struct mr_report {
     bool no_digest;                  /* none was made */
 } mr_report;
 
-void mr_report_text(const mr_report *report);   /* on stdout, for people */
-void mr_report_json(const mr_report *report);   /* on stdout, one line */
-void mr_report_digest(const mr_report *report); /* on stdout, the digest alone */
-void mr_report_skips(const mr_loader *loader);  /* on stderr, the first few */
+void mr_report_text(const mr_report *report);           /* on stdout, for people */
+void mr_report_json(const mr_report *report);           /* on stdout, one line */
+void mr_report_digest(const mr_report *report);         /* on stdout, the digest alone */
+void mr_report_caches(const mr_report *report);         /* on stdout: they and their stores */
+json_t *mr_report_caches_json(const mr_report *report); /* part of the JSON */
+void mr_report_skips(const mr_loader *loader);          /* on stderr, the first few */
 
 #endif

@@ -13,6 +13,7 @@
 #include "errors.h"
 #include "plugins.h"
 #include "progress.h"
+#include "ranks.h"
 #include "report.h"
 #include "stop.h"
 
@@ -41,26 +42,6 @@ typedef struct run {
 } run;
 
 /* ---- Before -------------------------------------------------------------------------------- */
-
-static mr_status check_ranks(const run_values *v, mr_error *err) {
-    if (v->rank >= 0 && v->world < 1) {
-        mr_fail(err, MR_E_PARAM, "--rank needs --world");
-        mr_hint(err, "--world N is the number of ranks, --rank counts from 0 to N - 1");
-        return err->code;
-    }
-    if (v->world > 1 && v->rank < 0) {
-        mr_fail(err, MR_E_PARAM, "--world %lld needs --rank", (long long)v->world);
-        mr_hint(err, "each rank is a run of its own: --rank 0, --rank 1, ...");
-        return err->code;
-    }
-    if (v->world >= 1 && v->rank >= v->world) {
-        mr_fail(err, MR_E_PARAM, "--rank %lld is too large for --world %lld", (long long)v->rank,
-                (long long)v->world);
-        mr_hint(err, "ranks count from 0");
-        return err->code;
-    }
-    return MR_OK;
-}
 
 static mr_status check_digests(const run_values *v, mr_error *err) {
     if (v->no_digest && v->digests) {
@@ -162,7 +143,7 @@ static mr_status open_loader(run *r) {
 
 static mr_status open_all(run *r) {
     const run_values *v = r->values;
-    mr_status status = check_ranks(v, &r->err);
+    mr_status status = mr_ranks_check(v->world, v->rank, &r->err);
     if (status == MR_OK) {
         status = check_digests(v, &r->err);
     }
@@ -210,6 +191,17 @@ static mr_status write_digest(run *r, const mr_batch *batch) {
     return MR_OK;
 }
 
+/* A sample is looked for in the last cache first, and found in one at most. */
+static void count_hits(run *r) {
+    int32_t n = mr_loader_n_caches(r->loader);
+    mr_cache_stats stats = {.size = (uint32_t)sizeof stats};
+    r->point.hits = 0;
+    for (int32_t i = 0; i < n && mr_loader_cache(r->loader, i, &stats) == MR_OK; i++) {
+        r->point.hits += stats.hits;
+        r->point.asked = stats.hits + stats.misses;
+    }
+}
+
 static mr_status count_batch(run *r, const mr_batch *batch) {
     mr_report *report = &r->report;
     double now = mr_clock();
@@ -223,6 +215,9 @@ static mr_status count_batch(run *r, const mr_batch *batch) {
     r->point.step = mr_batch_step(batch);
     r->point.steps++;
     r->point.samples += mr_batch_size(batch);
+    if (r->progress.on) {
+        count_hits(r);
+    }
     mr_progress_update(&r->progress, &r->point);
     return write_digest(r, batch);
 }
@@ -299,6 +294,7 @@ static mr_status run_loader(run *r) {
     begin_progress(r);
     status = take_batches(r);
     mr_progress_end(&r->progress);
+    mr_loader_flush(r->loader);
     mr_status saved = save_state(r, &after);
     r->report.state = saved == MR_OK ? r->values->state_out : NULL;
     saved = saved == MR_OK ? close_digests(r, &after) : saved;
@@ -359,13 +355,7 @@ static const mr_option_row operands[] = {
 };
 
 static const mr_option_row options[] = {
-    {.name = "threads",
-     .argument = "N",
-     .kind = MR_OPTION_INT,
-     .offset = offsetof(run_values, threads),
-     .min = 1,
-     .max = 1024,
-     .doc = "Threads that compute; otherwise one for each CPU this process may use."},
+    MR_THREADS_ROW(run_values),
     {.name = "seed",
      .argument = "N",
      .kind = MR_OPTION_INT,
@@ -396,21 +386,8 @@ static const mr_option_row options[] = {
      .min = 1,
      .max = 1 << 24,
      .doc = "Samples in a step over all ranks, instead of the document's."},
-    {.name = "world",
-     .argument = "N",
-     .kind = MR_OPTION_INT,
-     .offset = offsetof(run_values, world),
-     .min = 1,
-     .max = 1 << 20,
-     .doc = "Number of ranks that share the run. Needs --rank."},
-    {.name = "rank",
-     .argument = "N",
-     .kind = MR_OPTION_INT,
-     .offset = offsetof(run_values, rank),
-     .fallback = "-1",
-     .min = 0,
-     .max = (1 << 20) - 1,
-     .doc = "Which of the ranks this is, from 0."},
+    MR_WORLD_ROW(run_values),
+    MR_RANK_ROW(run_values),
     {.name = "state-in",
      .argument = "FILE",
      .kind = MR_OPTION_FILE,

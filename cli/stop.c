@@ -33,7 +33,9 @@ static void *watch(void *user) {
         return NULL;
     }
     atomic_store(&stop->signal, received);
-    mr_loader_cancel(stop->loader);
+    if (stop->loader) {
+        mr_loader_cancel(stop->loader);
+    }
     double first = seconds_now();
     while (sigwait(&stop->waited, &received) == 0 && received != END_OF_WATCH) {
         if (seconds_now() - first > PATIENCE_SECONDS) {

@@ -327,6 +327,10 @@ typedef struct mr_cache_stats {
     int64_t damaged; /* found damaged, deleted and made again */
 } mr_cache_stats;
 
+/* Stores are written behind the consumer's back: waits until what the caches keep so far is written
+ * or refused, and counted. Closing the loader does so too. */
+MR_API void mr_loader_flush(mr_loader *loader);
+
 MR_API int32_t mr_loader_n_caches(const mr_loader *loader);
 MR_API mr_status mr_loader_cache(const mr_loader *loader, int32_t i, mr_cache_stats *out);
 

@@ -93,6 +93,7 @@ typedef struct compiler {
     int32_t now[MR_MAX_FIELDS];  /* the sample after the ops so far: slots, in order */
     bool touched[MR_MAX_SLOTS];  /* slots that are not as the source filled them */
     int32_t n_now;
+    int32_t inserted; /* where "cache" became an op that the document's list does not have; or -1 */
     mr_error *err;
 } compiler;
 
@@ -436,20 +437,31 @@ static mr_status plan_op(compiler *c, mr_op_node *node) {
     return MR_OK;
 }
 
+/* An op's place in the document, which need not be its place in the chain. */
+static void place_text(const compiler *c, int32_t index, char *out, size_t size) {
+    if (index == c->inserted) {
+        snprintf(out, size, "$");
+    } else {
+        bool behind = c->inserted >= 0 && index > c->inserted;
+        snprintf(out, size, "$.ops[%d]", behind ? index - 1 : index);
+    }
+}
+
 static mr_status compile_op(compiler *c, json_t *item, int32_t index) {
     mr_pipeline *p = c->pipeline;
     mr_op_node *node = &p->ops[p->n_ops];
     const char *name = NULL;
     json_t *params = NULL;
     char where[128];
-    snprintf(where, sizeof where, "$.ops[%d]", index);
+    place_text(c, index, where, sizeof where);
+    size_t used = strlen(where);
     mr_error_at_op(c->err, ""); /* the op before it is not to blame */
     MR_TRY(split_call(item, "an op", where, &name, &params, c->err));
     node->class = find_op(c, name);
     if (!node->class) {
         return unknown_name(c, false, name, where);
     }
-    snprintf(where, sizeof where, "$.ops[%d].%s", index, node->class->name);
+    snprintf(where + used, sizeof where - used, ".%s", node->class->name);
     mr_error_at_op(c->err, node->class->name);
     MR_TRY(choose_field(c, params, where, &node->field));
     node->named = params && json_object_get(params, "field") &&
@@ -476,7 +488,7 @@ static size_t place_for_cache(const compiler *c, json_t *list) {
 }
 
 /* "cache": "auto", or a cache's parameters: becomes an op like any other. */
-static mr_status insert_cache(const compiler *c, json_t *document, json_t *list) {
+static mr_status insert_cache(compiler *c, json_t *document, json_t *list) {
     json_t *cache = json_object_get(document, "cache");
     bool is_auto = json_is_string(cache) && strcmp(json_string_value(cache), "auto") == 0;
     if (!cache) {
@@ -487,7 +499,9 @@ static mr_status insert_cache(const compiler *c, json_t *document, json_t *list)
         return mr_fail(c->err, MR_E_PARAM, "cache must be \"auto\" or an object of parameters");
     }
     json_t *call = is_auto ? json_string("cache") : json_pack("{s:O}", "cache", cache);
-    if (json_array_insert_new(list, place_for_cache(c, list), call) != 0) {
+    size_t place = place_for_cache(c, list);
+    c->inserted = (int32_t)place;
+    if (json_array_insert_new(list, place, call) != 0) {
         return mr_fail_memory(c->err, 64);
     }
     return MR_OK;
@@ -783,7 +797,10 @@ mr_status mr_pipeline_parse_with(mr_pipeline **out, const char *json, size_t siz
     if (loaded < 0) {
         return loaded == MR_E_MEMORY ? mr_fail_memory(err, size) : syntax_error(&json_error, err);
     }
-    compiler c = {.pipeline = mr_zalloc(1, sizeof(mr_pipeline)), .tables = *tables, .err = &local};
+    compiler c = {.pipeline = mr_zalloc(1, sizeof(mr_pipeline)),
+                  .tables = *tables,
+                  .inserted = -1,
+                  .err = &local};
     mr_status status = MR_OK;
     if (!c.pipeline) {
         status = mr_fail_memory(&local, sizeof(mr_pipeline));

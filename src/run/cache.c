@@ -131,6 +131,14 @@ void mr_caches_epoch(mr_caches *caches) {
     }
 }
 
+void mr_caches_flush(const mr_caches *caches) {
+    for (int32_t i = 0; i < caches->n; i++) {
+        if (caches->list[i].store) {
+            mr_store_flush(caches->list[i].store);
+        }
+    }
+}
+
 /* ---- Reporting ---- */
 void mr_caches_report(mr_caches *caches, const mr_log *log) {
     for (int32_t i = 0; i < caches->n; i++) {

@@ -31,6 +31,7 @@ mr_status mr_caches_open(mr_caches *caches, const mr_pipeline *pipeline, const v
                          uint32_t world, const mr_log *log, mr_error *err);
 void mr_caches_close(mr_caches *caches); /* a zeroed one may be closed */
 void mr_caches_epoch(mr_caches *caches); /* another epoch begins */
+void mr_caches_flush(const mr_caches *caches);
 void mr_caches_report(mr_caches *caches, const mr_log *log);
 void mr_caches_stats(const mr_caches *caches, int32_t i, mr_cache_stats *out);
 

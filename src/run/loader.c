@@ -566,6 +566,13 @@ void mr_loader_stats(const mr_loader *loader, mr_stats *out) {
     out->size = size;
 }
 
+void mr_loader_flush(mr_loader *loader) {
+    if (loader->owner == getpid()) {
+        mr_caches_flush(&loader->caches);
+        mr_caches_report(&loader->caches, &loader->log);
+    }
+}
+
 int32_t mr_loader_n_caches(const mr_loader *loader) {
     return loader->caches.n;
 }

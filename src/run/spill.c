@@ -189,6 +189,14 @@ void mr_store_put(mr_store *store, const mr_store_key *key, mr_store_buffer *rec
     pthread_mutex_unlock(&store->lock);
 }
 
+void mr_store_flush(mr_store *store) {
+    pthread_mutex_lock(&store->lock);
+    while (store->queued_bytes > 0) {
+        pthread_cond_wait(&store->room, &store->lock);
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
 /* ---- Room ---- */
 static const mr_joined *plan_of(const mr_store *store, const mr_store_key *key) {
     for (int32_t i = 0; i < MR_MAX_PLANS; i++) {

@@ -31,6 +31,16 @@ static mr_status fill_params(const char *text, mr_store_params *out, const mr_pa
     return status;
 }
 
+/* A store that is shared with a group stays so, whoever looks at it. */
+static bool is_shared(const mr_store_params *params) {
+    struct stat info;
+    mr_error ignored = MR_ERROR_INIT;
+    char *path = mr_place_path(params, &ignored);
+    bool shared = path && stat(path, &info) == 0 && (info.st_mode & 0070) == 0070;
+    free(path);
+    return shared;
+}
+
 /* Opens what is there as it is, and makes nothing. */
 static mr_status open_existing(const char *text, mr_store **out, mr_error *err) {
     mr_store_params params = {0};
@@ -38,6 +48,7 @@ static mr_status open_existing(const char *text, mr_store **out, mr_error *err) 
     const mr_log silent = {NULL, NULL};
     MR_TRY(fill_params(text, &params, &rows, err));
     params.size = 0;
+    params.group = params.group || is_shared(&params);
     mr_status status = mr_place_check(&params, err);
     if (status == MR_OK) {
         status = mr_store_open(out, &params, &silent, err);

@@ -6,6 +6,7 @@
 #   tests/cli/run.sh --update BINARY [NAME...]   writes what they print as what they must print
 #
 # A case that cannot run here says why on stderr and exits with 77; that is said aloud.
+# The user's own store of prepared samples is WORK/xdg/millrace/store, WORK being that folder.
 # Figures that differ from run to run (times, rates, memory) are replaced before comparing.
 set -u
 
@@ -33,6 +34,7 @@ trap 'chmod -R u+rwx "$scratch"; rm -rf "$scratch"' EXIT
 
 filter() {
     sed -E \
+        -e "s#$scratch/$name/work#WORK#g" \
         -e 's/throughput   .*/throughput   RATE/' \
         -e 's/first batch  [0-9.]+ s/first batch  TIME/' \
         -e 's/peak memory  .*/peak memory  MEMORY/' \
@@ -45,7 +47,7 @@ run_case() {
     name=$1
     mkdir "$scratch/$name" "$scratch/$name/work"
     got=$scratch/$name
-    (cd "$got/work" && exec timeout -k 5 60 sh -u "$here/$name.sh") >"$got/raw.out" 2>"$got/raw.err" </dev/null
+    (cd "$got/work" && export XDG_CACHE_HOME="$got/work/xdg" && exec timeout -k 5 60 sh -u "$here/$name.sh") >"$got/raw.out" 2>"$got/raw.err" </dev/null
     echo $? >"$got/exit"
     filter <"$got/raw.out" >"$got/out"
     filter <"$got/raw.err" >"$got/err"

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cache_warm.c - millrace cache warm: the pipeline up to its last cache, once over the dataset.
+ * What the store has already is only read, so that a second run goes on where the first ended. */
+/* MR_REQUIRES(lmdb) */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache_parts.h"
+#include "clock.h"
+#include "errors.h"
+#include "progress.h"
+#include "report.h"
+#include "stop.h"
+#include "text.h"
+
+enum { BATCH = 16 }; /* of a rank: whole images may be large */
+
+typedef struct warm {
+    const mr_cache_values *values;
+    mr_pipeline *pipeline; /* the part that is run */
+    mr_loader *loader;
+    mr_progress progress;
+    mr_progress_point point;
+    int signal;
+    mr_error err;
+} warm;
+
+/* ---- The part up to the last cache --------------------------------------------------------- */
+
+static mr_status parse(warm *w, const mr_cache_targets *t, json_t *document) {
+    mr_pipeline_free(w->pipeline);
+    w->pipeline = NULL;
+    char *text = json_dumps(document, JSON_REAL_PRECISION(MR_DIGITS_EXACT));
+    if (!text) {
+        return mr_fail(&w->err, MR_E_MEMORY, "out of memory");
+    }
+    mr_status status =
+        mr_pipeline_parse(&w->pipeline, text, strlen(text), t->plugins->ops, &w->err);
+    free(text);
+    return status;
+}
+
+static json_t *cut_document(const mr_cache_targets *t, int64_t world) {
+    json_t *document = json_loads(mr_pipeline_json(t->pipeline), 0, NULL);
+    json_t *ops = json_object_get(document, "ops");
+    size_t kept = (size_t)t->list[t->n - 1].stage;
+    while (json_array_size(ops) > kept) {
+        json_array_remove(ops, kept);
+    }
+    json_object_set_new(document, "shuffle", json_false());
+    json_object_set_new(document, "epochs", json_integer(1));
+    json_object_set_new(document, "remainder", json_string("keep"));
+    json_object_set_new(document, "batch", json_integer(BATCH * (world > 0 ? world : 1)));
+    json_object_set_new(document, "fields", json_array());
+    return document;
+}
+
+/* Whatever is delivered is thrown away, so one field is enough; its name is known once the part has
+ * been parsed. */
+static mr_status cut_pipeline(warm *w, const mr_cache_targets *t) {
+    json_t *document = cut_document(t, w->values->world);
+    mr_status status = parse(w, t, document);
+    if (status == MR_OK) {
+        const char *name = mr_pipeline_field(w->pipeline, 0)->name;
+        json_object_set_new(document, "fields", json_pack("[s]", name));
+        status = parse(w, t, document);
+    }
+    json_decref(document);
+    return status;
+}
+
+static mr_status check_key(warm *w, const mr_cache_targets *t) {
+    int32_t stage = t->list[t->n - 1].stage;
+    char meant[17] = "", made[17] = "-";
+    mr_pipeline_cache_prefix(t->pipeline, stage, meant);
+    mr_pipeline_cache_prefix(w->pipeline, stage, made);
+    return strcmp(meant, made) == 0
+               ? MR_OK
+               : mr_fail(&w->err, MR_E_INTERNAL, "the part of the pipeline has another key");
+}
+
+/* ---- Filling ------------------------------------------------------------------------------- */
+
+static void write_log(void *user, const char *text) {
+    mr_progress_warn(user, text);
+}
+
+/* A run goes on without a store; this one has nothing to do without. */
+static mr_status check_stores(warm *w) {
+    mr_cache_stats stats = {.size = (uint32_t)sizeof stats};
+    for (int32_t i = 0; mr_loader_cache(w->loader, i, &stats) == MR_OK; i++) {
+        if (!stats.path) {
+            return mr_fail(&w->err, MR_E_IO, "the store could not be opened");
+        }
+    }
+    return MR_OK;
+}
+
+static mr_status open_loader(warm *w) {
+    const mr_cache_values *v = w->values;
+    mr_options options = MR_OPTIONS_INIT;
+    options.threads = (uint32_t)v->threads;
+    options.world = (uint32_t)v->world;
+    options.rank = v->rank < 0 ? 0 : (uint32_t)v->rank;
+    options.log = (mr_log){write_log, &w->progress};
+    mr_status status = mr_loader_open(&w->loader, w->pipeline, &options, &w->err);
+    return status == MR_OK ? check_stores(w) : status;
+}
+
+/* The last cache's: there already, and made. */
+static mr_cache_stats last_cache(const warm *w) {
+    mr_cache_stats stats = {.size = (uint32_t)sizeof stats};
+    mr_loader_cache(w->loader, mr_loader_n_caches(w->loader) - 1, &stats);
+    return stats;
+}
+
+static void count_batch(warm *w, const mr_batch *batch) {
+    mr_cache_stats cache = last_cache(w);
+    w->point.step = mr_batch_step(batch);
+    w->point.steps++;
+    w->point.samples += mr_batch_size(batch);
+    w->point.asked = cache.hits + cache.misses;
+    w->point.hits = cache.hits;
+    mr_progress_update(&w->progress, &w->point);
+}
+
+static mr_status take_batches(warm *w) {
+    mr_batch *batch = NULL;
+    mr_status status;
+    while ((status = mr_loader_next(w->loader, &batch, &w->err)) == MR_OK) {
+        count_batch(w, batch);
+        mr_batch_unref(batch);
+    }
+    return status == MR_END ? MR_OK : status;
+}
+
+static mr_status fill(warm *w) {
+    mr_stop stop;
+    mr_status status = mr_stop_begin(&stop, w->loader, &w->err);
+    if (status != MR_OK) {
+        return status;
+    }
+    w->progress.epoch_steps = mr_loader_n_steps(w->loader);
+    w->progress.run_steps = mr_loader_steps_left(w->loader);
+    status = take_batches(w);
+    mr_progress_end(&w->progress);
+    mr_loader_flush(w->loader);
+    w->signal = mr_stop_end(&stop);
+    return w->signal && status == MR_E_CANCELLED ? MR_OK : status;
+}
+
+/* ---- After --------------------------------------------------------------------------------- */
+
+static void print_text(const warm *w, const mr_report *report) {
+    char samples[32];
+    printf("%s %s%s\n", mr_text_count(samples, sizeof samples, w->point.samples),
+           mr_text_plural(w->point.samples, "sample", "samples"),
+           w->signal       ? ", then stopped"
+           : report->error ? ", then failed"
+                           : "");
+    mr_report_caches(report);
+}
+
+static void print_json(const warm *w, const mr_report *report) {
+    json_t *object = json_object();
+    json_object_set_new(object, "samples", json_integer(w->point.samples));
+    json_object_set_new(object, "caches", mr_report_caches_json(report));
+    json_object_set_new(object, "signal", json_integer(w->signal));
+    json_object_set_new(object, "error",
+                        report->error ? mr_error_json(report->error) : json_null());
+    mr_json_print(object, MR_DIGITS_SHORT);
+}
+
+/* Samples that found no room in a store; stores that caches share are counted once. */
+static int64_t count_refused(const warm *w, const mr_cache_targets *t) {
+    int64_t refused = 0;
+    for (int32_t i = 0; i < t->n; i++) {
+        mr_cache_stats stats = {.size = (uint32_t)sizeof stats};
+        if (!t->list[i].again && mr_loader_cache(w->loader, i, &stats) == MR_OK) {
+            refused += stats.refused;
+        }
+    }
+    return refused;
+}
+
+static int finish(const warm *w, const mr_cache_targets *t, mr_status status) {
+    const mr_report report = {
+        .pipeline = w->pipeline, .loader = w->loader, .error = status == MR_OK ? NULL : &w->err};
+    if (w->values->json) {
+        print_json(w, &report);
+    } else {
+        print_text(w, &report);
+    }
+    if (status != MR_OK) {
+        return mr_error_print(&w->err);
+    }
+    if (w->signal) {
+        return 128 + w->signal;
+    }
+    return count_refused(w, t) > 0 ? MR_EXIT_DIFFERENT : MR_EXIT_OK;
+}
+
+int mr_cache_warm(const mr_cache_values *v, const mr_cache_targets *t) {
+    warm w = {.values = v, .err = MR_ERROR_INIT};
+    mr_progress_begin(&w.progress, true);
+    mr_status status = cut_pipeline(&w, t);
+    if (status == MR_OK) {
+        status = check_key(&w, t);
+    }
+    if (status == MR_OK) {
+        status = open_loader(&w);
+    }
+    int code = status == MR_OK ? finish(&w, t, fill(&w)) : mr_error_print(&w.err);
+    mr_loader_close(w.loader);
+    mr_pipeline_free(w.pipeline);
+    return code;
+}

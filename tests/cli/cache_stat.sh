@@ -1,0 +1,23 @@
+# What a store holds, by pipeline.
+. "$HERE/common.inc"
+needs_store
+photos
+settled
+cached
+ages() {
+    sed -E 's/ [0-9]+ (s|min) ago/ T ago/g; s/_used": [0-9]+/_used": T/g; s/[0-9.]+ [kM]B on disk/N on disk/; s/"disk_bytes": [0-9]+/"disk_bytes": N/'
+}
+says millrace cache stat
+millrace run c.json --quiet --threads 1 >/dev/null
+millrace run c.json --quiet --threads 1 >/dev/null
+says millrace cache stat | ages
+# Another pipeline that begins alike shares the entries; one that does not has its own.
+sed 's/random_flip/grayscale/' c.json >same.json
+sed 's/{"decode_image": {}}/&, {"resize": {"size": [24, 20]}}/' c.json >other.json
+millrace run same.json --threads 1 | grep hits
+millrace run other.json --threads 1 | grep hits
+says millrace cache stat c.json | ages | sort
+millrace cache stat --json | ages | tr '{' '\n' | sort
+says millrace cache stat --path nowhere
+says millrace cache stat c.json --path nowhere
+says millrace cache stats

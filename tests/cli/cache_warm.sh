@@ -1,0 +1,34 @@
+# Fills the store up to the last cache; goes on where it was; says what does not fit.
+. "$HERE/common.inc"
+needs_store
+photos
+settled
+pipeline
+cached '"remainder": "drop", "fields": ["label"]'
+says millrace cache warm c.json --threads 1 --world 2 --rank 1
+says millrace cache warm c.json --threads 1
+says millrace cache warm c.json --threads 1 --json
+says millrace run c.json --threads 1 | grep -v digest
+says millrace cache warm p.json
+says millrace cache warm
+says millrace cache warm c.json --rank 1
+echo broken >photos/cat/broken.jpg
+says millrace cache warm c.json --threads 1 | grep -v hits
+cat >full.json <<END
+{"source": {"synthetic": {"samples": 30, "shape": [64, 1024]}}, "ops": [{"cast": {"dtype": "uint8"}}],
+ "cache": {"size": "1MB", "path": "full"}}
+END
+millrace cache warm full.json --threads 1 >out
+echo "exit code $?"
+sed 's/[0-9]* stored ([^)]*), [0-9]* refused/SOME stored, OTHERS refused/' out
+sed -i 's/"samples": 30/"samples": 100000000/' full.json
+for name in INT TERM; do
+    env --default-signal=INT "$MILLRACE" cache warm full.json >out 2>err &
+    pid=$!
+    sleep 0.5
+    kill -$name $pid
+    wait $pid
+    echo "exit code $?"
+    sed -E 's/^[0-9,]+ samples/N samples/; /^  /d' out
+    cat err
+done

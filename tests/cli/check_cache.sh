@@ -1,0 +1,17 @@
+# A cache in the document, placed by hand or by itself, and what cannot be kept.
+. "$HERE/common.inc"
+needs_store
+pipeline '"cache": "auto"'
+says millrace check p.json
+millrace check p.json --json | grep -o '"cache_key": "[0-9a-f]*"'
+pipeline '"cache": {"size": "1GB", "tier": "memory"}'
+millrace check p.json | grep -A 1 '^  cache'
+pipeline '"cache": true'
+says millrace check p.json
+pipeline '"cache": {"size": "1KB"}'
+says millrace check p.json
+pipeline '"cache": "auto"'
+sed 's/{"random_flip": {}}/{"random_flip": {"p": 2}}/' p.json >bad.json
+says millrace check bad.json
+sed 's/{"random_flip": {}}/&, "cache"/' p.json | sed 's/, "cache": .*//' >late.json
+says millrace check late.json
