@@ -161,6 +161,10 @@ typedef struct mr_op_class {
     /* (optional) Copied into the first bytes of the parameter struct, which then is at least a
      * pointer long, before the rows fill it: how a table made at run time knows itself. */
     const void *user;
+
+    /* (optional) The flags of an op whose nature depends on its parameters, instead of `flags`;
+     * asked after check. */
+    uint32_t (*flags_for)(const void *params);
 } mr_op_class;
 
 #define MR_OP_HEADER .abi = MR_OP_ABI, .size = (uint32_t)sizeof(mr_op_class)

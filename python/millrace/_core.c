@@ -584,6 +584,42 @@ static PyObject *loader_skips(PyObject *object, PyObject *unused) {
     return list;
 }
 
+static PyObject *cache_dict(const mr_pipeline *p, const mr_cache_stats *s) {
+    return Py_BuildValue("{s:s,s:i,s:z,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "after",
+                         mr_pipeline_stage(p, s->op)->name, "stage", s->op + 1, "path", s->path,
+                         "hits", (long long)s->hits, "misses", (long long)s->misses, "waits",
+                         (long long)s->waits, "bytes_read", (long long)s->bytes_read, "stored",
+                         (long long)s->stored, "bytes_stored", (long long)s->bytes_stored,
+                         "evicted", (long long)s->evicted, "refused", (long long)s->refused,
+                         "damaged", (long long)s->damaged);
+}
+
+static PyObject *loader_caches(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    mr_cache_stats stats = {.size = (uint32_t)sizeof stats};
+    PyObject *list = usable(self) ? PyList_New(0) : NULL;
+    (void)unused;
+    for (int32_t i = 0; list && mr_loader_cache(self->loader, i, &stats) == MR_OK; i++) {
+        if (append(list, cache_dict(self->pipeline->pipeline, &stats))) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+static PyObject *loader_flush(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    mr_loader *l = usable(self);
+    (void)unused;
+    if (!l) {
+        return NULL;
+    }
+    self->busy = true;
+    Py_BEGIN_ALLOW_THREADS mr_loader_flush(l);
+    Py_END_ALLOW_THREADS self->busy = false;
+    Py_RETURN_NONE;
+}
+
 #define LOADER_NUMBER(name, function)                                                              \
     static PyObject *loader_get_##name(PyObject *object, void *unused) {                           \
         (void)unused;                                                                              \
@@ -605,6 +641,8 @@ static PyMethodDef loader_methods[] = {
     {"save", loader_save, METH_NOARGS, "The state after the last delivered batch, as JSON."},
     {"digest", loader_digest, METH_NOARGS, "Digest of all delivered batches."},
     {"stats", loader_stats, METH_NOARGS, "Statistics."},
+    {"caches", loader_caches, METH_NOARGS, "What its caches did."},
+    {"flush", loader_flush, METH_NOARGS, "Waits until what they keep is written."},
     {"skips", loader_skips, METH_NOARGS, "Bad samples that were replaced."},
     {"close", loader_close, METH_NOARGS, "Ends its threads."},
     {NULL, NULL, 0, NULL},

@@ -216,8 +216,7 @@ mr_status store_value(host *self, PyObject *value, const mr_field *field, mr_vie
 /* ---- The op "map" ---- */
 typedef struct map_params {
     host *host; /* the table's user */
-    const char *function;
-    int64_t version;
+    const char *function, *version;
     int32_t index; /* of the function, found by check */
 } map_params;
 
@@ -233,10 +232,11 @@ static const mr_param map_rows[] = {
      .offset = offsetof(map_params, function),
      .doc = "Which function: its module and name."},
     {.name = "version",
-     .kind = MR_PARAM_INT,
+     .kind = MR_PARAM_STRING,
      .offset = offsetof(map_params, version),
-     .fallback = "1",
-     .doc = "To be raised when the function gives other values: part of the fingerprint."},
+     .fallback = "\"\"",
+     .doc = "To be changed when the function gives other values: part of the fingerprint. Without "
+            "one nothing that it made is kept in a store."},
     {.name = NULL},
 };
 
@@ -250,6 +250,13 @@ static mr_status map_check(void *params, mr_error *err) {
     mr_fail(err, MR_E_PARAM, "there is no function \"%s\"", p->function);
     mr_hint(err, "pass functions={\"%s\": ...}", p->function);
     return MR_E_PARAM;
+}
+
+/* A function's code is not in its name: only its author can say that it is still the same. */
+static uint32_t map_flags(const void *params) {
+    const map_params *p = params;
+    bool random = p->host->functions[p->index].wants_random;
+    return MR_OP_HEAVY | (random ? MR_OP_RANDOM : 0) | (p->version[0] ? 0 : MR_OP_OPAQUE);
 }
 
 /* Planning happens while the pipeline is made, with the GIL. */
@@ -445,6 +452,7 @@ static const mr_op_class map_table = {
     .close = map_close,
     .plan_sample = map_plan,
     .run_sample = map_run,
+    .flags_for = map_flags,
 };
 
 /* ---- The source "dataset" ---- */
@@ -505,6 +513,14 @@ static int64_t dataset_count(const void *state) {
 
 static void dataset_fingerprint(const void *state, uint64_t out[2]) {
     memcpy(out, ((const dataset_params *)state)->host->fingerprint, 2 * sizeof *out);
+}
+
+/* For datasets with a version; see host_new. The fingerprint covers it, class, length and types. */
+static bool dataset_identify(const void *state, int64_t sample, uint64_t out[2]) {
+    const host *self = ((const dataset_params *)state)->host;
+    out[0] = self->fingerprint[0];
+    out[1] = self->fingerprint[1] + (uint64_t)sample;
+    return true;
 }
 
 static void dataset_name(const void *state, int64_t sample, char *buffer, size_t size) {
@@ -685,16 +701,19 @@ static int read_functions(host *self, PyObject *list) {
     return 0;
 }
 
-/* (object, length, fields, structure, low, high); structure: one, tuple, dict or object */
+/* (object, length, fields, structure, low, high, has_version); structure: one, tuple, dict or
+ * object */
 static int read_dataset(host *self, PyObject *item) {
     PyObject *object = NULL, *fields = NULL;
     const char *structure = NULL;
     long long length = 0;
     unsigned long long low = 0, high = 0;
+    int has_version = 0;
     if (item == Py_None) {
         return 0;
     }
-    if (!PyArg_ParseTuple(item, "OLOsKK", &object, &length, &fields, &structure, &low, &high)) {
+    if (!PyArg_ParseTuple(item, "OLOsKKp", &object, &length, &fields, &structure, &low, &high,
+                          &has_version)) {
         return -1;
     }
     self->has_dataset = true;
@@ -705,6 +724,9 @@ static int read_dataset(host *self, PyObject *item) {
     self->length = length;
     self->fingerprint[0] = low;
     self->fingerprint[1] = high;
+    if (has_version && !self->as_objects) { /* handles mean nothing to anybody else */
+        self->source.identify = dataset_identify;
+    }
     return read_fields(fields, &self->dataset);
 }
 

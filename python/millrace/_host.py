@@ -38,7 +38,8 @@ class Dataset:
         said = repr((self.name, length, self.fields, self.structure, self.version)).encode()
         digest = blake2b(said, digest_size=16).digest()
         return (self.object, length, self.fields, self.structure,
-                int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little"))
+                int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little"),
+                bool(self.version))
 
 
 def name_of(call):

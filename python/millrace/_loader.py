@@ -302,12 +302,18 @@ class Loader:
         return self._opened().digest()
 
     def stats(self):
-        """What it did so far: samples, batches, rate, time spent waiting, memory."""
+        """What it did so far: samples, batches, rate, time spent waiting, memory; caches: for each
+        cache of the pipeline what it found, and what this process stored and evicted."""
         stats = self._opened().stats()
+        stats["caches"] = self._opened().caches()
         seconds = time.monotonic() - self._started if self._started else 0.0
         stats["samples_per_second"] = self._seen / seconds if seconds > 0 else 0.0
         stats["wait_seconds"] = stats.pop("wait_ns") / 1e9
         return stats
+
+    def flush(self):
+        """Waits until what the caches keep so far is written; close() does so too."""
+        self._opened().flush()
 
     def skips(self):
         """Bad samples that were replaced (on_error="skip"): a dictionary for each."""

@@ -67,7 +67,7 @@ class Pipeline:
                 if call is None:
                     raise ValueError(f"there is no function \"{values.get('function')}\": pass "
                                      "functions={name: function}")
-                self = self.map(call, field=values.get("field"), version=values.get("version", 1))
+                self = self.map(call, field=values.get("field"), version=values.get("version"))
             else:
                 self = self._add(name, values)
         return self
@@ -145,7 +145,7 @@ class Pipeline:
 
     # ---- Python functions ----
 
-    def map(self, function, *, field=None, fields=None, processes=0, version=1):
+    def map(self, function, *, field=None, fields=None, processes=0, version=None):
         """Runs a Python function on every sample.
 
         function(sample) takes a dictionary of numpy arrays, of all fields, and returns one; with
@@ -158,14 +158,17 @@ class Pipeline:
 
         processes: run it in so many worker processes instead of in threads under the GIL; arrays
         go through shared memory. The function must then be importable (no lambda).
-        version: raise it when the function gives other values; part of the fingerprint."""
+        version: a text or number to be changed when the function gives other values; part of the
+        fingerprint. Only what a function with a version made can be kept by .cache()."""
         if not callable(function):
             raise TypeError(f"map() takes a function, not {type(function).__name__}")
         if processes:
             _host.check_importable(function)
         name, entry = self._name_for(function), _host.Function(
             function, None, _host.wants_random(function), field is not None, int(processes))
-        values = {"function": name, "version": version}
+        values = {"function": name}
+        if version is not None and version != "":
+            values["version"] = str(version)
         if field is not None:
             values["field"] = field
         entry.fields = self._declared(field, fields) if fields is not None else \
@@ -191,7 +194,8 @@ class Pipeline:
         one = _host.Function(entry.call, [("any", "uint8", (), "")], False, entry.one_field, 0)
         host = _host.make_host([*self._functions.items(), (name, one)], self._dataset)
         document = {**self.document, "batch": 1, "shuffle": False, "fields": []}
-        document["ops"] = [*document["ops"], {"map": values}]
+        document.pop("cache", None)  # nothing is kept for a try
+        document["ops"] = [op for op in document["ops"] if "cache" not in op] + [{"map": values}]
         _core.Pipeline(_dumps(document), host)
         names = list(host.inputs(len(self._functions))[0])
         document["ops"] = document["ops"][:-1]
@@ -213,6 +217,13 @@ class Pipeline:
             return samples
         finally:
             loader.close()
+
+    # ---- Stores ----
+
+    def auto_cache(self, **parameters):
+        """A cache that finds its own place: before the first op whose result cannot be kept, or at
+        the end. parameters: those of cache(). The document has it as "cache"."""
+        return self._set("cache", parameters or "auto")
 
     def map_batch(self, function):
         """Runs a Python function on every batch as it is taken: function(batch), or
@@ -314,7 +325,9 @@ def dataset(object, fields=None, *, names=None, version=""):
     A sample that is a dictionary gives its fields by name; a tuple gives item0, item1 and so on, or
     `names`; anything else is one field, data. fields: their types, as for Pipeline.map; otherwise
     the first two samples are looked at. The object is used by several threads at once, under the
-    GIL. version: to be changed when the object gives other values, so that saved states notice."""
+    GIL. version: names what the object holds, and is to be changed when it gives other values: saved
+    states notice, and only samples of an object with a version can be kept by .cache(). Two objects
+    of one class, length, types and version count as the same."""
     if not hasattr(object, "__getitem__") or not hasattr(object, "__len__"):
         raise TypeError(f"{type(object).__name__} has no __getitem__ and __len__: an iterable alone "
                         "has no order to repeat and no place to resume at")

@@ -312,7 +312,12 @@ static mr_status fill_op(compiler *c, mr_op_node *node, json_t *params, const ch
     MR_TRY(mr_params_fill(node->class->params, params, where, what, common_op_keys, node->params,
                           c->err));
     mr_error_at_json(c->err, where);
-    return node->class->check ? node->class->check(node->params, c->err) : MR_OK;
+    if (node->class->check) {
+        MR_TRY(node->class->check(node->params, c->err));
+    }
+    node->flags =
+        node->class->flags_for ? node->class->flags_for(node->params) : node->class->flags;
+    return MR_OK;
 }
 
 /* ---- Ops on whole samples ---- */
@@ -377,20 +382,20 @@ static mr_status plan_sample(compiler *c, mr_op_node *node) {
 
 /* ---- Caches ---- */
 /* Why what this op makes cannot be kept, or NULL. */
-static const char *unrepeatable(const mr_op_class *op) {
-    return op->flags & MR_OP_RANDOM   ? "is random: its result is another one in every epoch"
-           : op->flags & MR_OP_OPAQUE ? "is a function whose changes nobody can see"
-                                      : NULL;
+static const char *unrepeatable(uint32_t flags) {
+    return flags & MR_OP_RANDOM   ? "is random: its result is another one in every epoch"
+           : flags & MR_OP_OPAQUE ? "is a function whose changes nobody can see"
+                                  : NULL;
 }
 
 static mr_status check_prefix(const compiler *c, const mr_op_node *cache) {
     for (const mr_op_node *node = c->pipeline->ops; node < cache; node++) {
-        const char *why = unrepeatable(node->class);
+        const char *why = unrepeatable(node->flags);
         if (why) {
             mr_fail(c->err, MR_E_PARAM, "the cache comes after %s, which %s", node->class->name,
                     why);
             mr_hint(c->err,
-                    node->class->flags & MR_OP_RANDOM
+                    node->flags & MR_OP_RANDOM
                         ? "put the cache before %s"
                         : "put the cache before %s, or give the function a version=\"...\"",
                     node->class->name);
@@ -398,10 +403,12 @@ static mr_status check_prefix(const compiler *c, const mr_op_node *cache) {
         }
     }
     if (!c->pipeline->source->identify) {
-        return mr_fail(c->err, MR_E_PARAM,
-                       "samples of source %s cannot be told apart from changed "
-                       "ones, so they cannot be kept",
-                       c->pipeline->source->name);
+        mr_fail(c->err, MR_E_PARAM,
+                "samples of source %s cannot be told apart from changed ones, so they cannot be "
+                "kept",
+                c->pipeline->source->name);
+        mr_hint(c->err, "an object of a host language can be given a version=\"...\"");
+        return MR_E_PARAM;
     }
     return MR_OK;
 }
@@ -472,6 +479,23 @@ static mr_status compile_op(compiler *c, json_t *item, int32_t index) {
     return plan_op(c, node);
 }
 
+/* The flags that an op will have. What is wrong with its parameters is said when it is compiled. */
+static uint32_t flags_of(const mr_op_class *op, json_t *params) {
+    mr_error ignored = MR_ERROR_INIT;
+    uint32_t flags = op->flags;
+    void *filled = op->flags_for ? new_params(op->param_size, op->user) : NULL;
+    if (filled &&
+        mr_params_fill(op->params, params, "", "", common_op_keys, filled, &ignored) == MR_OK &&
+        (!op->check || op->check(filled, &ignored) == MR_OK)) {
+        flags = op->flags_for(filled);
+    }
+    if (filled) {
+        mr_params_free(op->params, filled);
+        mr_free(filled);
+    }
+    return flags;
+}
+
 /* Where a cache is worth most: before the first op whose result cannot be kept. */
 static size_t place_for_cache(const compiler *c, json_t *list) {
     size_t i = 0;
@@ -480,7 +504,7 @@ static size_t place_for_cache(const compiler *c, json_t *list) {
         json_t *params = NULL;
         mr_status named = split_call(json_array_get(list, i), "", "", &name, &params, NULL);
         const mr_op_class *op = named == MR_OK ? find_op(c, name) : NULL;
-        if (!op || unrepeatable(op)) {
+        if (!op || unrepeatable(flags_of(op, params))) {
             break;
         }
     }

@@ -17,6 +17,7 @@
 typedef struct mr_op_node {
     const mr_op_class *class;
     void *params;
+    uint32_t flags;                /* of the op with these parameters */
     int32_t field;                 /* slot; of an op on whole samples, its first input */
     bool named;                    /* the document names the field */
     int32_t inputs[MR_MAX_FIELDS]; /* an op on whole samples: slots; a cache: what it keeps */

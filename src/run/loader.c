@@ -108,7 +108,7 @@ static int64_t choose_morsel(const mr_loader *loader) {
     int64_t bytes = 1;
     bool heavy = p->source->locate != NULL;
     for (int32_t i = 0; i < p->n_ops; i++) {
-        heavy = heavy || (p->ops[i].class->flags & MR_OP_HEAVY);
+        heavy = heavy || (p->ops[i].flags & MR_OP_HEAVY);
     }
     for (int32_t i = 0; i < p->n_fields && !heavy; i++) {
         int64_t field = mr_type_bytes(&p->fields[i].type);

@@ -14,7 +14,7 @@ sed 's/"ops": .*/"ops": []}/' c.json >p.json
 millrace run p.json --quiet >off
 says millrace cache warm c.json --threads 1
 says millrace cache verify c.json
-damage() {
+damage() { # of freed pages too, where copies lie
     LC_ALL=C sed -i "s/needle-$1 and/noodle-$1 and/" store/00.mdb
 }
 damage 3
