@@ -69,6 +69,10 @@ typedef struct mr_source_class {
     mr_status (*fill)(const void *state, int64_t sample, const void *bytes, size_t n_bytes,
                       mr_view *fields, mr_error *err);
 
+    /* (optional) The sample will be filled soon, by the same thread: a source that fill would make
+     * wait for memory may ask for it now. Must not block, and changes nothing. */
+    void (*prefetch)(const void *state, int64_t sample);
+
     const void *user; /* (optional) as for an op */
 
     /* (optional) 128 bits that name what fill makes of the sample's bytes, or of the sample where

@@ -124,6 +124,49 @@ int64_t mr_order_at(const mr_order *order, int64_t position) {
     return (int64_t)cell;
 }
 
+/* A round waits for the one before it; those of several cells do not wait for each other. */
+enum { LANES = 4 };
+
+static void feistel_lanes(const mr_order *order, uint64_t first, uint64_t out[LANES]) {
+    uint32_t l[LANES], r[LANES];
+    for (uint64_t k = 0; k < LANES; k++) {
+        l[k] = (uint32_t)((first + k) / order->right);
+        r[k] = (uint32_t)((first + k) % order->right);
+    }
+    for (int i = 0; i < MR_FEISTEL_ROUNDS; i += 2) {
+        uint64_t key = order->round_keys[i], next_key = order->round_keys[i + 1];
+        for (int k = 0; k < LANES; k++) {
+            l[k] = add_modulo(l[k], round_value(r[k], key, order->left), order->left);
+            r[k] = add_modulo(r[k], round_value(l[k], next_key, order->right), order->right);
+        }
+    }
+    for (int k = 0; k < LANES; k++) {
+        out[k] = (uint64_t)l[k] * order->right + r[k];
+    }
+}
+
+static void list_lanes(const mr_order *order, int64_t first, int64_t *out) {
+    uint64_t cells[LANES];
+    feistel_lanes(order, (uint64_t)first, cells);
+    for (int k = 0; k < LANES; k++) {
+        bool sample = cells[k] < (uint64_t)order->n;
+        out[k] = sample ? (int64_t)cells[k] : mr_order_at(order, first + k);
+    }
+}
+
+void mr_order_list(const mr_order *order, int64_t first, int64_t count, int64_t *out) {
+    bool feistel_order = order->shuffle && !order->table;
+    for (int64_t k = 0; k < count;) {
+        int64_t position = (first + k) % order->n;
+        if (feistel_order && count - k >= LANES && order->n - position >= LANES) {
+            list_lanes(order, position, out + k);
+            k += LANES;
+        } else {
+            out[k++] = mr_order_at(order, position);
+        }
+    }
+}
+
 int64_t mr_order_substitute(int64_t n, uint64_t seed, uint32_t epoch, int64_t position,
                             uint32_t attempt) {
     mr_key key = order_key(seed, epoch, mr_op_word("substitute", 0), (uint64_t)position);

@@ -27,6 +27,10 @@ void mr_order_free(mr_order *order); /* a zeroed order is allowed */
 /* Sample at a position in [0, n). */
 int64_t mr_order_at(const mr_order *order, int64_t position);
 
+/* The samples at `count` positions from `first` on, in [0, n) too; behind the last comes the first
+ * again. */
+void mr_order_list(const mr_order *order, int64_t first, int64_t count, int64_t *out);
+
 /* The sample that stands in for a bad one at a position: attempt 0, 1, 2 ... By the law. Uniform
  * over all samples, so it may be the bad one itself or another bad one: then ask again with the
  * next attempt. Attempts from 2^16 on repeat the earlier ones. */

@@ -219,11 +219,8 @@ static mr_status fill_making(mr_loader *loader, mr_making *making, mr_error *err
     MR_TRY(order_for(loader, slice->epoch, err));
     MR_TRY(mr_pool_take(loader->pool, slice->count, &making->batch, err));
     mr_batch_place(making->batch, slice->epoch, slice->step, slice->valid);
-    int64_t *samples = mr_batch_samples_mutable(making->batch);
-    for (int64_t k = 0; k < slice->count; k++) {
-        int64_t position = mr_slice_position(&loader->schedule, slice, k);
-        samples[k] = mr_order_at(&loader->order, position);
-    }
+    mr_order_list(&loader->order, slice->first % loader->schedule.n, slice->count,
+                  mr_batch_samples_mutable(making->batch));
     making->failed_slot = -1;
     making->first_read = loader->n_reads;
     return MR_OK;

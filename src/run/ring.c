@@ -17,6 +17,7 @@ bool mr_ring_init(mr_ring *ring, int64_t depth, int64_t tickets_per_batch, int64
     for (int64_t i = 0; ring->slots && i < depth; i++) {
         atomic_init(&ring->slots[i].published, -1);
     }
+    atomic_init(&ring->awaited, -1);
     pthread_mutex_init(&ring->lock, NULL);
     pthread_cond_init(&ring->work, NULL);
     pthread_cond_init(&ring->whole, NULL);
@@ -71,7 +72,7 @@ bool mr_ring_finish_ticket(mr_ring *ring, mr_ticket ticket) {
 
 void mr_ring_publish(mr_ring *ring, int64_t batch) {
     atomic_store(&slot_of(ring, batch)->published, batch);
-    if (atomic_load(&ring->sleeping_consumer)) {
+    if (atomic_load(&ring->awaited) == batch) {
         pthread_mutex_lock(&ring->lock);
         pthread_cond_signal(&ring->whole);
         pthread_mutex_unlock(&ring->lock);
@@ -110,18 +111,44 @@ static bool sleep_until(mr_ring *ring, const struct timespec *moment) {
     return pthread_cond_clockwait(&ring->whole, &ring->lock, CLOCK_MONOTONIC, moment) == 0;
 }
 
-mr_status mr_ring_wait_until(mr_ring *ring, int64_t batch, const struct timespec *moment) {
+static void await(mr_ring *ring, int64_t batch, const struct timespec *moment) {
     bool in_time = true;
+    atomic_store(&ring->awaited, batch);
+    while (in_time && !is_whole(ring, batch) && !mr_ring_is_stopped(ring)) {
+        in_time = sleep_until(ring, moment);
+    }
+    atomic_store(&ring->awaited, -1);
+}
+
+static bool is_before(const struct timespec *a, const struct timespec *b) {
+    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* A consumer that waits is faster than the workers. Waking it for every small batch would take them
+ * off their CPUs each time, so it sleeps until several are ready, if that is soon. */
+static void await_several(mr_ring *ring, int64_t batch, const struct timespec *moment) {
+    enum { SOON_NS = 200000 };
+    struct timespec soon;
+    clock_gettime(CLOCK_MONOTONIC, &soon);
+    soon.tv_nsec += SOON_NS;
+    soon.tv_sec += soon.tv_nsec / 1000000000;
+    soon.tv_nsec %= 1000000000;
+    int64_t several = batch + ring->depth / 2, last = atomic_load(&ring->opened) - 1;
+    await(ring, several < last ? several : last,
+          moment && is_before(moment, &soon) ? moment : &soon);
+}
+
+mr_status mr_ring_wait_until(mr_ring *ring, int64_t batch, const struct timespec *moment) {
+    enum { SEVERAL = 8 };
     if (!is_whole(ring, batch)) {
         if (ring->unannounced > 0) {
             announce_work(ring);
         }
         pthread_mutex_lock(&ring->lock);
-        atomic_store(&ring->sleeping_consumer, true);
-        while (in_time && !is_whole(ring, batch) && !mr_ring_is_stopped(ring)) {
-            in_time = sleep_until(ring, moment);
+        if (ring->depth >= SEVERAL && batch > 0) {
+            await_several(ring, batch, moment);
         }
-        atomic_store(&ring->sleeping_consumer, false);
+        await(ring, batch, moment);
         pthread_mutex_unlock(&ring->lock);
     }
     if (mr_ring_is_stopped(ring)) {

@@ -32,7 +32,7 @@ typedef struct mr_ring {
     _Alignas(64) _Atomic int64_t opened; /* batches 0 .. opened - 1 may be worked on */
     atomic_bool stopped;
     atomic_int sleeping_workers;
-    atomic_bool sleeping_consumer;
+    _Atomic int64_t awaited; /* the batch that wakes the sleeping consumer, or -1 */
 
     pthread_mutex_t lock; /* held only around sleeping and waking */
     pthread_cond_t work;  /* opened grew, or stopped */

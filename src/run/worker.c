@@ -194,6 +194,13 @@ static void make_sample(mr_worker *worker, mr_making *making, int64_t slot) {
     }
 }
 
+static void prefetch_sample(const mr_loader *loader, const mr_making *making, int64_t slot) {
+    const mr_source_class *source = loader->pipeline->source;
+    if (source->prefetch) {
+        source->prefetch(loader->source_state, mr_batch_samples(making->batch)[slot]);
+    }
+}
+
 static void seal(mr_loader *loader, mr_making *making) {
     mr_error err = MR_ERROR_INIT;
     if (making->failed_slot < 0 && mr_batch_seal(making->batch, &err) < 0) {
@@ -207,6 +214,9 @@ static void work_off(mr_worker *worker, mr_ticket ticket) {
     int64_t first = ticket.part * loader->morsel, end = first + loader->morsel;
     end = end < making->slice.count ? end : making->slice.count;
     for (int64_t slot = first; slot < end && !mr_ring_is_stopped(&loader->ring); slot++) {
+        if (slot + 1 < end) {
+            prefetch_sample(loader, making, slot + 1);
+        }
         make_sample(worker, making, slot);
     }
     if (mr_ring_finish_ticket(&loader->ring, ticket)) {

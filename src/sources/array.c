@@ -259,6 +259,18 @@ static mr_status fill(const void *state, int64_t sample, const void *bytes, size
     return MR_OK;
 }
 
+/* A row lies anywhere in memory, so its first lines would be waited for. Asking for them while the
+ * row before is copied saves a quarter of the time of 3 KB rows; the CPU sees by itself that the
+ * rest follows, and asking for all of it is slower than for none. */
+static void prefetch(const void *state, int64_t sample) {
+    enum { LINE = 64, HEAD = 1024 };
+    const array *a = state;
+    const unsigned char *row = a->rows + (size_t)sample * a->row_bytes;
+    for (size_t at = 0; at < HEAD && at < a->row_bytes; at += LINE) {
+        __builtin_prefetch(row + at);
+    }
+}
+
 extern const mr_source_class mr_source_array;
 const mr_source_class mr_source_array = {
     MR_SOURCE_HEADER,
@@ -285,4 +297,5 @@ const mr_source_class mr_source_array = {
     .sample_name = sample_name,
     .fill = fill,
     .identify = identify,
+    .prefetch = prefetch,
 };

@@ -11,6 +11,7 @@
 typedef struct toy {
     int64_t samples, factor;
     _Atomic int64_t slow_ms; /* what a sample takes */
+    atomic_int *prefetched;  /* how often each sample was; or NULL */
 } toy;
 
 typedef struct toy_params {
@@ -71,6 +72,13 @@ static mr_status fill(const void *state, int64_t sample, const void *bytes, size
     return MR_OK;
 }
 
+static void prefetch(const void *state, int64_t sample) {
+    const toy *t = state;
+    if (t->prefetched && sample >= 0 && sample < t->samples) {
+        atomic_fetch_add(&t->prefetched[sample], 1);
+    }
+}
+
 /* Gives x * factor as "scaled", the number of y's values as "n", and y anew, each value doubled. */
 static mr_status plan_sample(const void *p, const mr_field *in, int32_t n_in, mr_field *out,
                              int32_t *n_out, mr_error *err) {
@@ -127,6 +135,7 @@ static mr_source_class source_of(const toy *t) {
                              .fingerprint = fingerprint,
                              .sample_name = sample_name,
                              .fill = fill,
+                             .prefetch = prefetch,
                              .user = t};
 }
 
@@ -274,6 +283,22 @@ TEST(starting_at_an_epoch) {
     CHECK_INT(mr_batch_epoch(batch), ==, 3);
     CHECK_INT(mr_batch_step(batch), ==, 0);
     mr_batch_unref(batch);
+    close_rig(&r);
+}
+
+TEST(cheap_samples_are_announced_before_they_are_filled) {
+    atomic_int prefetched[10] = {0};
+    const toy t = {.samples = 10, .prefetched = prefetched};
+    rig r = {0};
+    mr_batch *batch = NULL;
+    open_rig(&r, &t, "{\"source\": \"toy\", \"batch\": 4, \"shuffle\": false, \"fields\": [\"x\"]}",
+             NULL);
+    while (mr_loader_next(r.loader, &batch, NULL) == MR_OK) {
+        mr_batch_unref(batch);
+    }
+    for (int i = 0; i < 10; i++) { /* all but the first of each ticket, which is a batch here */
+        CHECK_INT(prefetched[i], ==, i % 4 > 0);
+    }
     close_rig(&r);
 }
 

@@ -115,6 +115,31 @@ TEST(without_shuffle_the_order_is_the_identity) {
     }
 }
 
+/* From `first` on, past the end, and in every phase of what is computed together. */
+static void check_list(int64_t n, bool shuffle, int64_t first, int64_t count) {
+    mr_order order = {0};
+    CHECK_INT(mr_order_init(&order, n, shuffle, 5, 1, NULL), ==, MR_OK);
+    int64_t *list = calloc((size_t)count, sizeof *list);
+    mr_order_list(&order, first, count, list);
+    for (int64_t k = 0; k < count; k++) {
+        CHECK_INT(list[k], ==, mr_order_at(&order, (first + k) % n));
+    }
+    free(list);
+    mr_order_free(&order);
+}
+
+TEST(a_list_is_what_its_positions_say) {
+    static const int64_t sizes[] = {1, 2, 100, 65536, 65537, 65793, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (int64_t count = 1; count < 12; count++) {
+            int64_t first = sizes[i] > count ? sizes[i] - count + count % 3 : 0;
+            check_list(sizes[i], true, first % sizes[i], count);
+            check_list(sizes[i], false, 0, count);
+        }
+    }
+    check_list(65537, true, 3, 2 * 65537); /* cells beyond n are walked over */
+}
+
 TEST(impossible_sizes_are_refused) {
     static const int64_t sizes[] = {0, -1, INT64_MIN, MR_MAX_SAMPLES + 1, INT64_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

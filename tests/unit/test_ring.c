@@ -6,7 +6,7 @@
 #include "run/ring.h"
 #include "run/threads.h"
 
-enum { DEPTH = 3, TICKETS = 5, BATCHES = 2000 };
+enum { TICKETS = 5, BATCHES = 2000 };
 
 typedef struct stress {
     mr_ring ring;
@@ -29,7 +29,7 @@ static void *work(void *context) {
 static int64_t consume(stress *s, int64_t stop_after) {
     int64_t opened = 0, taken = 0;
     while (taken < BATCHES && taken < stop_after) {
-        while (opened < BATCHES && opened < taken + DEPTH) {
+        while (opened < BATCHES && opened < taken + s->ring.depth) {
             mr_ring_open(&s->ring, opened++);
         }
         if (mr_ring_wait_until(&s->ring, taken, NULL) != MR_OK) {
@@ -41,11 +41,11 @@ static int64_t consume(stress *s, int64_t stop_after) {
     return taken;
 }
 
-static void run(uint32_t threads, int64_t stop_after) {
+static void run(int64_t depth, uint32_t threads, int64_t stop_after) {
     static stress s;
     mr_threads group = {0};
     memset(&s, 0, sizeof s);
-    CHECK(mr_ring_init(&s.ring, DEPTH, TICKETS, BATCHES));
+    CHECK(mr_ring_init(&s.ring, depth, TICKETS, BATCHES));
     CHECK_INT(mr_threads_start(&group, threads, "test", work, &s, 0, NULL), ==, MR_OK);
     int64_t taken = consume(&s, stop_after);
     mr_ring_stop(&s.ring);
@@ -59,15 +59,18 @@ static void run(uint32_t threads, int64_t stop_after) {
     mr_ring_free(&s.ring);
 }
 
+/* Few batches ahead, and so many that the consumer waits for several at a time. */
 TEST(every_ticket_once_and_in_order) {
-    run(1, BATCHES);
-    run(2, BATCHES);
-    run(7, BATCHES);
+    for (int64_t depth = 3; depth <= 12; depth += 9) {
+        run(depth, 1, BATCHES);
+        run(depth, 2, BATCHES);
+        run(depth, 7, BATCHES);
+    }
 }
 
 TEST(stopping_in_the_middle) {
     for (int64_t at = 0; at < 40; at++) {
-        run(3, at);
+        run(at % 2 ? 3 : 9, 3, at);
     }
 }
 
