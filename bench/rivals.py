@@ -30,6 +30,7 @@ import report  # noqa: E402
 VENVS = os.path.join(ROOT, "build/bench-venvs")
 CACHE = os.path.join(ROOT, "build/bench-data")
 PHOTOS = ("train", "val", "large")
+WORKLOADS = (*PHOTOS, "array", "threads")
 
 
 @dataclass
@@ -256,20 +257,16 @@ def arguments():
     parser.add_argument("folder", nargs="?", help="JPEG files, in folders or not")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8, help="of each run")
-    parser.add_argument("--workloads", default="train,val,large,array,threads")
+    parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--millrace", default=os.path.join(ROOT, "build/release/millrace"))
     parser.add_argument("--into", default=os.path.join(ROOT, "docs"), help="folder of the results")
     parser.add_argument("--report", action="store_true", help="only write the documents anew")
     options = parser.parse_args()
+    unknown = set(options.workloads.split(",")) - set(WORKLOADS)
+    if unknown:
+        parser.error(f"no workload {', '.join(sorted(unknown))}; there are {', '.join(WORKLOADS)}")
     options.millrace = os.path.abspath(options.millrace)
     return options
-
-
-def choose_folder(options):
-    if options.folder:
-        return options.folder
-    shared = os.path.join(os.path.dirname(ROOT), "shared/data/photos")
-    return shared if os.path.isdir(shared) else data.demo_photos(ROOT)
 
 
 def measure(options):
@@ -277,7 +274,7 @@ def measure(options):
     load = round(os.getloadavg()[0], 1)  # before anything of ours runs
     os.makedirs(VENVS, exist_ok=True)
     made = make_environments()
-    workloads, facts = data.prepare(choose_folder(options), CACHE)
+    workloads, facts = data.prepare(options.folder or data.default_photos(ROOT), CACHE)
     bench = Bench(options, workloads)
     results = {"machine": {**machine(), "load": load}, "rounds": options.rounds, "seconds": options.seconds,
                "data": facts, "environments": made, "runs": []}  # fmt: skip

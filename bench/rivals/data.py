@@ -24,7 +24,10 @@ def photos_in(folder):
     return sorted(found)
 
 
-def demo_photos(root):
+def default_photos(root):
+    shared = os.path.join(os.path.dirname(root), "shared/data/photos")
+    if os.path.isdir(shared):
+        return shared
     folder = os.path.join(root, "build/demo/photos")
     subprocess.run([os.path.join(root, "scripts/photos"), folder, "240"], check=True)
     return folder

@@ -46,6 +46,8 @@ typedef struct mr_call {
     void *state;                      /* this worker's, from open(); never shared, so no locks */
     const struct mr_kernels *kernels; /* inner loops chosen for this CPU (in-tree ops only) */
     struct mr_arena *arena;           /* behind mr_scratch */
+    int32_t shrink; /* streams only: the input of this op, or the output of the first, is this many
+                       times smaller than its type says, rounded up */
 } mr_call;
 
 /* Memory for the time of one run(): 64-byte aligned, contents undefined, NULL when there is none
@@ -145,6 +147,15 @@ typedef struct mr_op_class {
      * mr_scratch stays until the stream ends. */
     mr_status (*finish)(const void *params, mr_call *call, const mr_flow *flow, mr_view *out,
                         mr_rows *own, mr_error *err);
+
+    /* Decoders can make an image smaller for less than it takes to decode all of it. Where the
+     * first op of a stream may, and the second makes it smaller anyway, they agree before demand
+     * flows back, and call->shrink tells both.
+     * shrink, for the first: a power of two up to `tolerated` that it will shrink this input by, or
+     * 1. Without an input: the most that these parameters allow, for any input. */
+    int32_t (*shrink)(const void *params, const mr_view *in, int32_t tolerated);
+    /* tolerate, for the second: by how much its input may be smaller, at least 1. */
+    int32_t (*tolerate)(const void *params, mr_call *call, const mr_type *in, const mr_type *out);
 
     /* ---- Whole samples: all optional ----
      * An op with run_sample has neither plan nor run. It takes every field of a sample, or the one

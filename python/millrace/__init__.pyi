@@ -215,17 +215,18 @@ class Pipeline:
             left: First column of the box. Default: 0.
             height: Rows of the box.
             width: Columns of the box."""
-    def decode_image(self, mode: Literal["rgb", "grey"] = 'rgb', orient: bool = False, max_pixels: int = 89478485, lenient: bool = False, verify: bool = False, *, field: str | None = None) -> Pipeline:
+    def decode_image(self, mode: Literal["rgb", "grey"] = 'rgb', orient: bool = False, max_pixels: int = 89478485, lenient: bool = False, verify: bool = False, dct_scale: bool = False, *, field: str | None = None) -> Pipeline:
         """Decodes a JPEG, PNG or WebP image.
 
-        The pixels equal Pillow's Image.open(f).convert("RGB") (mode rgb) or convert("L") (mode grey), and with orient those after ImageOps.exif_transpose, bit for bit. Alpha is dropped; of an animation the first frame is taken. Files that are damaged are refused, also where Pillow goes on with guessed pixels.
+        The pixels equal Pillow's Image.open(f).convert("RGB") (mode rgb) or convert("L") (mode grey), and with orient those after ImageOps.exif_transpose, bit for bit. Alpha is dropped; of an animation the first frame is taken. Files that are damaged are refused, also where Pillow goes on with guessed pixels. dct_scale leaves out the high frequencies of a JPEG that the next op would average away, and is no part of this promise: the page on pipelines says how much pixels differ. The two ops then run as a stream even where fuse is false.
 
         Parameters:
             mode: Colour with three channels, or grey with one. Default: "rgb".
             orient: Turn the image upright as its EXIF or XMP orientation says. Default: false.
             max_pixels: Refuse images of more pixels, before memory is taken for them. Default: 89478485.
             lenient: Accept files that the decoding library warns about, with the pixels it guesses. Default: false.
-            verify: Read every file to its end. Otherwise damage below the part of a JPEG that later ops need goes unseen. Default: false."""
+            verify: Read every file to its end. Otherwise damage below the part of a JPEG that later ops need goes unseen. Default: false.
+            dct_scale: Decode JPEGs at 1/2, 1/4 or 1/8 where the next op is resize or random_resized_crop and makes the image smaller by at least as much. Other pixels, not Pillow's. Default: false."""
     def grayscale(self, channels: int = 1, *, field: str | None = None) -> Pipeline:
         """Turns colour into grey.
 

@@ -22,6 +22,7 @@ typedef struct mr_decode_request {
     int32_t channels;      /* 1: grey as Pillow's convert("L"); 3: RGB as its convert("RGB") */
     bool lenient;          /* warnings of the library are no errors */
     bool verify;           /* part(): read the whole file all the same */
+    int32_t shrink;        /* part(): of an image this many times smaller, rounded up; 0 is 1 */
     uint8_t *out;          /* height x width x channels, contiguous, as stored (not oriented) */
     mr_call *call;         /* for mr_scratch */
 } mr_decode_request;
@@ -42,6 +43,7 @@ typedef struct mr_codec {
      * request->verify. */
     mr_status (*part)(const uint8_t *bytes, size_t size, const mr_decode_request *request,
                       const mr_region *part, const mr_rows *to, mr_error *err);
+    int32_t most_shrink; /* (optional) part() can shrink by powers of two up to this one */
 } mr_codec;
 
 /* Metadata beyond this is refused: nothing that belongs to a picture is as large, and looking

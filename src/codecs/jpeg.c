@@ -349,6 +349,8 @@ static mr_status start(reader *r) {
     }
     MR_TRY(choose_output(r));
     r->jpeg.dct_method = JDCT_ISLOW;
+    r->jpeg.scale_num = 1;
+    r->jpeg.scale_denom = r->request->shrink > 1 ? (unsigned)r->request->shrink : 1;
     jpeg_start_decompress(&r->jpeg);
     return check_complete(r);
 }
@@ -380,6 +382,12 @@ static mr_status decode(const uint8_t *bytes, size_t size, const mr_decode_reque
  * from memory again: 6 % of the time of a training pipeline. */
 enum { UNALIGNED = 16 };
 
+/* libjpeg-turbo miscounts the columns of chroma that is shrunk less than the rest and still has to
+ * be upsampled. That takes a sampling of 4 x 2, which next to nobody uses. */
+static bool can_cut_columns(const reader *r) {
+    return r->request->shrink <= 1 || r->jpeg.max_h_samp_factor <= 2;
+}
+
 /* Cuts rows to the blocks that hold the columns. Smooth upsampling at the cut lacks the neighbour
  * beyond it, and is not done at all to less than three columns of chroma; so more columns are asked
  * for and thrown away. Returns the first column that libjpeg will give. */
@@ -387,11 +395,11 @@ static int64_t cut_columns(reader *r) {
     enum { NARROWEST = 8 };
     int64_t from = r->part->x - 1, to = r->part->x + r->part->width + 1;
     to = to < NARROWEST ? NARROWEST : to;
-    to = to > r->request->width ? r->request->width : to;
+    to = to > r->jpeg.output_width ? r->jpeg.output_width : to;
     from = from > to - NARROWEST ? to - NARROWEST : from;
     from = from < 0 ? 0 : from;
     JDIMENSION start_column = (JDIMENSION)from, columns = (JDIMENSION)(to - from);
-    if (columns == r->jpeg.output_width) {
+    if (columns == r->jpeg.output_width || !can_cut_columns(r)) {
         return 0;
     }
     jpeg_crop_scanline(&r->jpeg, &start_column, &columns);
@@ -468,4 +476,5 @@ const mr_codec mr_codec_jpeg = {
     .header = header,
     .decode = decode,
     .part = part,
+    .most_shrink = 8,
 };

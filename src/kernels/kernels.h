@@ -80,12 +80,22 @@ void mr_resample(const mr_kernels *kernels, const mr_pixels *in, uint8_t *out, i
 /* Whether columns are resampled before rows; seen in the rounding. */
 bool mr_resample_columns_first(int64_t in_height, int64_t in_width, int64_t height, int64_t width);
 
-/* The inputs that output `at` of an axis is made of. Not for MR_NEAREST. */
+/* One axis of a resize: of n_in inputs those from `from` on, `length` of them, become n_out
+ * outputs. Both may end between two inputs; as a rule it is all of them. */
+typedef struct mr_axis {
+    int64_t n_in, n_out;
+    double from, length;
+} mr_axis;
+
+mr_axis mr_whole_axis(int64_t n_in, int64_t n_out);
+bool mr_axis_changes(const mr_axis *axis); /* whether the outputs are not just the inputs */
+
 typedef struct mr_span {
     int64_t from, to;
 } mr_span;
 
-mr_span mr_taps_reach(int64_t n_in, int64_t n_out, mr_filter filter, int64_t at);
+/* The inputs that output `at` is made of. Not for MR_NEAREST. */
+mr_span mr_taps_reach(const mr_axis *axis, mr_filter filter, int64_t at);
 
 /* Nearest: the input of each of n_out outputs, and a row made of the picked pixels. */
 void mr_nearest_make(int32_t *columns, int64_t n_in, int64_t n_out);
@@ -93,8 +103,8 @@ void mr_nearest_row(uint8_t *out, const uint8_t *in, const int32_t *columns, int
                     int32_t channels);
 
 /* The weights of one axis; memory of mr_taps_memory bytes, aligned to 64. */
-size_t mr_taps_memory(int64_t n_in, int64_t n_out, mr_filter filter);
-void mr_taps_make(mr_taps *taps, int64_t n_in, int64_t n_out, mr_filter filter, void *memory);
+size_t mr_taps_memory(const mr_axis *axis, mr_filter filter);
+void mr_taps_make(mr_taps *taps, const mr_axis *axis, mr_filter filter, void *memory);
 
 /* ---- Scalar references ----------------------------------------------------------------------- */
 void mr_resample_rows_scalar(uint8_t *out, const uint8_t *in, size_t stride, const uint8_t *in_end,

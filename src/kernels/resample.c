@@ -42,19 +42,35 @@ static size_t aligned(size_t bytes) {
     return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-static double support_of(int64_t n_in, int64_t n_out, mr_filter filter) {
-    double scale = (double)n_in / (double)n_out;
+mr_axis mr_whole_axis(int64_t n_in, int64_t n_out) {
+    return (mr_axis){n_in, n_out, 0.0, (double)n_in};
+}
+
+bool mr_axis_changes(const mr_axis *axis) {
+    return axis->n_in != axis->n_out || axis->from != 0.0 || axis->length != (double)axis->n_in;
+}
+
+static double scale_of(const mr_axis *axis) {
+    return axis->length / (double)axis->n_out;
+}
+
+static double center_of(const mr_axis *axis, int64_t at) {
+    return axis->from + ((double)at + 0.5) * scale_of(axis);
+}
+
+static double support_of(const mr_axis *axis, mr_filter filter) {
+    double scale = scale_of(axis);
     return filters[filter].support * (scale < 1.0 ? 1.0 : scale);
 }
 
-static int32_t width_of(int64_t n_in, int64_t n_out, mr_filter filter) {
-    double reach = ceil(support_of(n_in, n_out, filter)) * 2.0 + 1.0;
-    int32_t taps = (int32_t)(reach < (double)n_in ? reach : (double)n_in);
+static int32_t width_of(const mr_axis *axis, mr_filter filter) {
+    double reach = ceil(support_of(axis, filter)) * 2.0 + 1.0;
+    int32_t taps = (int32_t)(reach < (double)axis->n_in ? reach : (double)axis->n_in);
     return (taps + MR_TAP_ALIGN - 1) / MR_TAP_ALIGN * MR_TAP_ALIGN;
 }
 
-size_t mr_taps_memory(int64_t n_in, int64_t n_out, mr_filter filter) {
-    size_t width = (size_t)width_of(n_in, n_out, filter), n = (size_t)n_out;
+size_t mr_taps_memory(const mr_axis *axis, mr_filter filter) {
+    size_t width = (size_t)width_of(axis, filter), n = (size_t)axis->n_out;
     return aligned(n * width * sizeof(int32_t)) + 2 * aligned(n * width * sizeof(int16_t)) +
            2 * aligned(n * sizeof(int32_t)) + aligned(width * sizeof(double));
 }
@@ -71,9 +87,8 @@ static mr_span reach_of(int64_t n_in, double center, double support) {
     return (mr_span){low < 0 ? 0 : low, high > n_in ? n_in : high};
 }
 
-mr_span mr_taps_reach(int64_t n_in, int64_t n_out, mr_filter filter, int64_t at) {
-    double scale = (double)n_in / (double)n_out;
-    return reach_of(n_in, ((double)at + 0.5) * scale, support_of(n_in, n_out, filter));
+mr_span mr_taps_reach(const mr_axis *axis, mr_filter filter, int64_t at) {
+    return reach_of(axis->n_in, center_of(axis, at), support_of(axis, filter));
 }
 
 /* Weights of one output, in double, normalised; returns how many and sets the first input. */
@@ -108,14 +123,14 @@ static void store_weights(mr_taps *taps, int32_t at, const double *weights) {
     }
 }
 
-void mr_taps_make(mr_taps *taps, int64_t n_in, int64_t n_out, mr_filter filter, void *memory) {
+void mr_taps_make(mr_taps *taps, const mr_axis *axis, mr_filter filter, void *memory) {
     unsigned char *at = memory;
-    double scale = (double)n_in / (double)n_out, support = support_of(n_in, n_out, filter);
+    double scale = scale_of(axis), support = support_of(axis, filter);
     double shrink = 1.0 / (scale < 1.0 ? 1.0 : scale);
-    taps->n_out = (int32_t)n_out;
-    taps->width = width_of(n_in, n_out, filter);
+    taps->n_out = (int32_t)axis->n_out;
+    taps->width = width_of(axis, filter);
     taps->most = 0;
-    size_t n = (size_t)n_out, all = n * (size_t)taps->width;
+    size_t n = (size_t)axis->n_out, all = n * (size_t)taps->width;
     taps->weights = take(&at, all * sizeof(int32_t));
     taps->high = take(&at, all * sizeof(int16_t));
     taps->low = take(&at, all * sizeof(int16_t));
@@ -123,8 +138,8 @@ void mr_taps_make(mr_taps *taps, int64_t n_in, int64_t n_out, mr_filter filter, 
     taps->count = take(&at, n * sizeof(int32_t));
     double *weights = take(&at, (size_t)taps->width * sizeof(double));
     for (int32_t i = 0; i < taps->n_out; i++) {
-        taps->count[i] =
-            weigh(weights, n_in, (i + 0.5) * scale, support, shrink, filter, &taps->first[i]);
+        taps->count[i] = weigh(weights, axis->n_in, center_of(axis, i), support, shrink, filter,
+                               &taps->first[i]);
         taps->most = taps->count[i] > taps->most ? taps->count[i] : taps->most;
         store_weights(taps, i, weights);
     }
@@ -258,8 +273,9 @@ size_t mr_resample_memory(const mr_pixels *in, int64_t height, int64_t width, mr
     if (filter == MR_NEAREST) {
         return (size_t)(width + height) * sizeof(int32_t);
     }
-    size_t bytes = across ? mr_taps_memory(in->width, width, filter) : 0;
-    bytes += down ? mr_taps_memory(in->height, height, filter) : 0;
+    const mr_axis x = mr_whole_axis(in->width, width), y = mr_whole_axis(in->height, height);
+    size_t bytes = across ? mr_taps_memory(&x, filter) : 0;
+    bytes += down ? mr_taps_memory(&y, filter) : 0;
     return bytes + (across && down ? aligned(between_bytes(in, height, width)) : 0);
 }
 
@@ -272,8 +288,8 @@ static mr_pixels result(const uint8_t *data, int64_t height, int64_t width, int3
 static mr_pixels pass_rows(const mr_kernels *kernels, const mr_pixels *in, uint8_t *out,
                            int64_t width, mr_filter filter, unsigned char **memory) {
     mr_taps taps;
-    void *piece = take(memory, mr_taps_memory(in->width, width, filter));
-    mr_taps_make(&taps, in->width, width, filter, piece);
+    const mr_axis axis = mr_whole_axis(in->width, width);
+    mr_taps_make(&taps, &axis, filter, take(memory, mr_taps_memory(&axis, filter)));
     kernels->resample_rows(out, in->data, in->stride, in->end, (int32_t)in->height, in->channels,
                            &taps);
     return result(out, in->height, width, in->channels);
@@ -282,8 +298,8 @@ static mr_pixels pass_rows(const mr_kernels *kernels, const mr_pixels *in, uint8
 static mr_pixels pass_columns(const mr_kernels *kernels, const mr_pixels *in, uint8_t *out,
                               int64_t height, mr_filter filter, unsigned char **memory) {
     mr_taps taps;
-    void *piece = take(memory, mr_taps_memory(in->height, height, filter));
-    mr_taps_make(&taps, in->height, height, filter, piece);
+    const mr_axis axis = mr_whole_axis(in->height, height);
+    mr_taps_make(&taps, &axis, filter, take(memory, mr_taps_memory(&axis, filter)));
     kernels->resample_columns(out, in->data, in->stride, (size_t)in->width * (size_t)in->channels,
                               &taps);
     return result(out, height, in->width, in->channels);

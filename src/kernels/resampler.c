@@ -41,15 +41,15 @@ static void *take(unsigned char **memory, size_t bytes) {
     return piece;
 }
 
-mr_span mr_resampler_needs(int64_t n_in, int64_t n_out, mr_filter filter, mr_span wanted) {
-    if (n_in == n_out) {
+mr_span mr_resampler_needs(const mr_axis *axis, mr_filter filter, mr_span wanted) {
+    if (!mr_axis_changes(axis)) {
         return wanted;
     }
     if (filter == MR_NEAREST) {
-        return (mr_span){0, n_in}; /* exactly would mean walking there; it is the rare filter */
+        return (mr_span){0, axis->n_in}; /* exactly would mean walking there; a rare filter */
     }
-    return (mr_span){mr_taps_reach(n_in, n_out, filter, wanted.from).from,
-                     mr_taps_reach(n_in, n_out, filter, wanted.to - 1).to};
+    return (mr_span){mr_taps_reach(axis, filter, wanted.from).from,
+                     mr_taps_reach(axis, filter, wanted.to - 1).to};
 }
 
 /* ---- Memory ---- */
@@ -63,26 +63,25 @@ typedef struct layout {
 
 static int64_t most_rows(const mr_resampler_config *c) {
     int64_t most = 1;
-    bool filtered = c->in_height != c->out_height && c->filter != MR_NEAREST;
+    bool filtered = mr_axis_changes(&c->y) && c->filter != MR_NEAREST;
     for (int64_t y = c->rows.from; y < c->rows.to && filtered; y++) {
-        mr_span reach = mr_taps_reach(c->in_height, c->out_height, c->filter, y);
+        mr_span reach = mr_taps_reach(&c->y, c->filter, y);
         most = reach.to - reach.from > most ? reach.to - reach.from : most;
     }
     return (most + GATHER - 1 + GATHER - 1) / GATHER * GATHER; /* a gathered lot never wraps */
 }
 
-static size_t axis_memory(int64_t n_in, int64_t n_out, mr_filter filter) {
-    return filter == MR_NEAREST ? (size_t)n_out * sizeof(int32_t)
-                                : mr_taps_memory(n_in, n_out, filter);
+static size_t axis_memory(const mr_axis *axis, mr_filter filter) {
+    return filter == MR_NEAREST ? (size_t)axis->n_out * sizeof(int32_t)
+                                : mr_taps_memory(axis, filter);
 }
 
 static layout lay_out(const mr_resampler_config *c) {
     layout l = {
-        .rows = mr_resampler_needs(c->in_height, c->out_height, c->filter, c->rows),
-        .columns = mr_resampler_needs(c->in_width, c->out_width, c->filter, c->columns),
-        .columns_first =
-            c->filter != MR_NEAREST &&
-            mr_resample_columns_first(c->in_height, c->in_width, c->out_height, c->out_width),
+        .rows = mr_resampler_needs(&c->y, c->filter, c->rows),
+        .columns = mr_resampler_needs(&c->x, c->filter, c->columns),
+        .columns_first = c->filter != MR_NEAREST &&
+                         mr_resample_columns_first(c->y.n_in, c->x.n_in, c->y.n_out, c->x.n_out),
         .ring_rows = most_rows(c),
     };
     size_t channels = (size_t)c->channels;
@@ -90,8 +89,8 @@ static layout lay_out(const mr_resampler_config *c) {
         l.columns_first ? l.columns.to - l.columns.from : c->columns.to - c->columns.from;
     l.ring_row = (size_t)ring_width * channels;
     l.out_row = (size_t)(c->columns.to - c->columns.from) * channels;
-    l.taps_x = axis_memory(c->in_width, c->out_width, c->filter);
-    l.taps_y = axis_memory(c->in_height, c->out_height, c->filter);
+    l.taps_x = axis_memory(&c->x, c->filter);
+    l.taps_y = axis_memory(&c->y, c->filter);
     return l;
 }
 
@@ -118,16 +117,15 @@ static void cut_taps(mr_taps *taps, mr_span wanted, int64_t origin) {
     }
 }
 
-static void start_axis(mr_taps *taps, int64_t n_in, int64_t n_out, mr_filter filter, mr_span wanted,
+static void start_axis(mr_taps *taps, const mr_axis *axis, mr_filter filter, mr_span wanted,
                        int64_t origin, void *memory) {
-    mr_taps_make(taps, n_in, n_out, filter, memory);
+    mr_taps_make(taps, axis, filter, memory);
     cut_taps(taps, wanted, origin);
 }
 
-static int32_t *start_picks(int64_t n_in, int64_t n_out, mr_span wanted, int64_t origin,
-                            void *memory) {
+static int32_t *start_picks(const mr_axis *axis, mr_span wanted, int64_t origin, void *memory) {
     int32_t *picks = memory;
-    mr_nearest_make(picks, n_in, n_out);
+    mr_nearest_make(picks, axis->n_in, axis->n_out);
     picks += wanted.from;
     for (int64_t i = 0; i < wanted.to - wanted.from; i++) {
         picks[i] -= (int32_t)origin;
@@ -139,16 +137,15 @@ static void start_axes(mr_resampler *r, const mr_resampler_config *c, const layo
                        unsigned char **at) {
     void *memory_x = take(at, l->taps_x), *memory_y = take(at, l->taps_y);
     if (r->nearest) {
-        r->pick_x = start_picks(c->in_width, c->out_width, c->columns, l->columns.from, memory_x);
-        r->pick_y = start_picks(c->in_height, c->out_height, c->rows, l->rows.from, memory_y);
+        r->pick_x = start_picks(&c->x, c->columns, l->columns.from, memory_x);
+        r->pick_y = start_picks(&c->y, c->rows, l->rows.from, memory_y);
         return;
     }
     if (r->across) {
-        start_axis(&r->x, c->in_width, c->out_width, c->filter, c->columns, l->columns.from,
-                   memory_x);
+        start_axis(&r->x, &c->x, c->filter, c->columns, l->columns.from, memory_x);
     }
     if (r->down) {
-        start_axis(&r->y, c->in_height, c->out_height, c->filter, c->rows, l->rows.from, memory_y);
+        start_axis(&r->y, &c->y, c->filter, c->rows, l->rows.from, memory_y);
     }
 }
 
@@ -159,8 +156,8 @@ mr_resampler *mr_resampler_start(const mr_resampler_config *c, void *memory) {
     *r = (mr_resampler){
         .kernels = c->kernels,
         .channels = c->channels,
-        .across = c->in_width != c->out_width,
-        .down = c->in_height != c->out_height,
+        .across = mr_axis_changes(&c->x),
+        .down = mr_axis_changes(&c->y),
         .columns_first = l.columns_first,
         .n_rows = c->rows.to - c->rows.from,
         .n_columns = c->columns.to - c->columns.from,

@@ -10,13 +10,12 @@ typedef struct mr_resampler_config {
     const mr_kernels *kernels;
     mr_filter filter;
     int32_t channels;
-    int64_t in_height, in_width;   /* of the whole input */
-    int64_t out_height, out_width; /* of the whole result */
-    mr_span rows, columns;         /* of the result that are wanted */
+    mr_axis x, y;          /* the whole input and the whole result */
+    mr_span rows, columns; /* of the result that are wanted */
 } mr_resampler_config;
 
 /* The rows (columns) of the input that the wanted rows (columns) are made of. */
-mr_span mr_resampler_needs(int64_t n_in, int64_t n_out, mr_filter filter, mr_span wanted);
+mr_span mr_resampler_needs(const mr_axis *axis, mr_filter filter, mr_span wanted);
 
 typedef struct mr_resampler mr_resampler;
 

@@ -13,6 +13,7 @@ typedef struct decode_params {
     bool orient;
     bool lenient;
     bool verify;
+    bool dct_scale;
     int64_t max_pixels;
 } decode_params;
 
@@ -49,6 +50,12 @@ static const mr_param rows[] = {
      .fallback = "false",
      .doc = "Read every file to its end. Otherwise damage below the part of a JPEG that later ops "
             "need goes unseen."},
+    {.name = "dct_scale",
+     .kind = MR_PARAM_BOOL,
+     .offset = offsetof(decode_params, dct_scale),
+     .fallback = "false",
+     .doc = "Decode JPEGs at 1/2, 1/4 or 1/8 where the next op is resize or random_resized_crop "
+            "and makes the image smaller by at least as much. Other pixels, not Pillow's."},
     {.name = NULL},
 };
 
@@ -232,7 +239,8 @@ static mr_status produce(const void *params, mr_call *call, const mr_view *in, c
     mr_image_header header = {0};
     MR_TRY(read_header(params, in, &codec, &header, err));
     if (codec->part && header.orientation == 1) {
-        const mr_decode_request request = request_for(params, call, &header);
+        mr_decode_request request = request_for(params, call, &header);
+        request.shrink = call->shrink;
         return codec->part(in->data, in->size, &request, wanted, to, err);
     }
     mr_view image = {.type = *out, .size = (size_t)mr_type_bytes(out)};
@@ -242,6 +250,30 @@ static mr_status produce(const void *params, mr_call *call, const mr_view *in, c
     }
     MR_TRY(decode_whole(params, call, codec, &header, in, &image, err));
     return give_rows(&image, wanted, to, err);
+}
+
+/* ---- Decoding at a smaller size ---- */
+static int32_t most_shrink(const decode_params *p, const mr_view *in) {
+    const mr_codec *codec = NULL;
+    mr_image_header header = {0};
+    if (in) {
+        bool readable = read_header(p, in, &codec, &header, NULL) == MR_OK;
+        return readable && header.orientation == 1 ? codec->most_shrink : 1;
+    }
+    int32_t most = 1;
+    for (int32_t i = 0; i < mr_n_codecs(); i++) {
+        most = mr_codec_at(i)->most_shrink > most ? mr_codec_at(i)->most_shrink : most;
+    }
+    return most;
+}
+
+static int32_t shrink(const void *params, const mr_view *in, int32_t tolerated) {
+    const decode_params *p = params;
+    int32_t most = p->dct_scale && tolerated > 1 ? most_shrink(p, in) : 1, by = 1;
+    while (by < most && by <= tolerated / 2) {
+        by *= 2;
+    }
+    return by;
 }
 
 static const mr_example examples[] = {
@@ -273,7 +305,11 @@ const mr_op_class mr_op_decode_image = {
         "The pixels equal Pillow's Image.open(f).convert(\"RGB\") (mode rgb) or convert(\"L\") "
         "(mode grey), and with orient those after ImageOps.exif_transpose, bit for bit. Alpha is "
         "dropped; of an animation the first frame is taken. Files that are damaged are refused, "
-        "also where Pillow goes on with guessed pixels.",
+        "also where Pillow goes on with guessed pixels. dct_scale leaves out the high frequencies "
+        "of "
+        "a JPEG that the next op would average away, and is no part of this promise: the page on "
+        "pipelines says how much pixels differ. The two ops then run as a stream even where fuse "
+        "is false.",
     .flags = MR_OP_HEAVY,
     .version = 1,
     .param_size = sizeof(decode_params),
@@ -282,5 +318,6 @@ const mr_op_class mr_op_decode_image = {
     .peek = peek,
     .run = run,
     .produce = produce,
+    .shrink = shrink,
     .examples = examples,
 };

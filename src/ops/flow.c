@@ -109,27 +109,46 @@ mr_status mr_window_pass(mr_call *call, const mr_flow *flow, int64_t top, int64_
 }
 
 /* ---- Resampling ---- */
-static mr_resampler_config resampler_config(const mr_region *box, const mr_type *out,
-                                            mr_filter filter, const mr_region *wanted) {
+/* A side of the box in an image that is `shrink` times smaller: the pixels that it touches, and
+ * where among them it begins. A shrink is a power of two, so nothing is rounded. */
+static mr_axis side_of_box(int64_t from, int64_t length, int64_t n_out, int32_t shrink) {
+    int64_t first = from / shrink, end = (from + length + shrink - 1) / shrink;
+    return (mr_axis){.n_in = end - first,
+                     .n_out = n_out,
+                     .from = (double)(from - first * shrink) / shrink,
+                     .length = (double)length / shrink};
+}
+
+static mr_resampler_config resampler_config(const mr_call *call, const mr_region *box,
+                                            const mr_type *out, mr_filter filter,
+                                            const mr_region *wanted) {
     return (mr_resampler_config){
+        .kernels = call->kernels,
         .filter = filter,
         .channels = (int32_t)out->dims[2],
-        .in_height = box->height,
-        .in_width = box->width,
-        .out_height = out->dims[0],
-        .out_width = out->dims[1],
+        .x = side_of_box(box->x, box->width, out->dims[1], call->shrink),
+        .y = side_of_box(box->y, box->height, out->dims[0], call->shrink),
         .rows = {wanted->y, wanted->y + wanted->height},
         .columns = {wanted->x, wanted->x + wanted->width},
     };
 }
 
-mr_region mr_resample_needs(const mr_region *box, const mr_type *out, mr_filter filter,
-                            const mr_region *wanted) {
-    mr_resampler_config c = resampler_config(box, out, filter, wanted);
-    mr_span rows = mr_resampler_needs(c.in_height, c.out_height, filter, c.rows);
-    mr_span columns = mr_resampler_needs(c.in_width, c.out_width, filter, c.columns);
-    return (mr_region){box->x + columns.from, box->y + rows.from, columns.to - columns.from,
-                       rows.to - rows.from};
+mr_region mr_resample_needs(const mr_call *call, const mr_region *box, const mr_type *out,
+                            mr_filter filter, const mr_region *wanted) {
+    mr_resampler_config c = resampler_config(call, box, out, filter, wanted);
+    mr_span rows = mr_resampler_needs(&c.y, filter, c.rows);
+    mr_span columns = mr_resampler_needs(&c.x, filter, c.columns);
+    return (mr_region){box->x / call->shrink + columns.from, box->y / call->shrink + rows.from,
+                       columns.to - columns.from, rows.to - rows.from};
+}
+
+int32_t mr_resample_tolerates(const mr_region *box, const mr_type *out, mr_filter filter) {
+    int64_t across = box->width / out->dims[1], down = box->height / out->dims[0];
+    int64_t both = across < down ? across : down;
+    if (filter == MR_NEAREST || both < 1) {
+        return 1;
+    }
+    return both < INT32_MAX ? (int32_t)both : INT32_MAX;
 }
 
 typedef struct resampling {
@@ -151,8 +170,7 @@ static mr_status resampling_row(void *user, int64_t y, const uint8_t *pixels, mr
 
 mr_status mr_resample_pass(mr_call *call, const mr_flow *flow, const mr_region *box,
                            mr_filter filter, const mr_rows *to, mr_rows *own, mr_error *err) {
-    mr_resampler_config config = resampler_config(box, flow->out, filter, flow->wanted);
-    config.kernels = call->kernels;
+    const mr_resampler_config config = resampler_config(call, box, flow->out, filter, flow->wanted);
     size_t bytes = mr_resampler_memory(&config);
     resampling *r = mr_scratch(call, sizeof *r);
     void *memory = mr_scratch(call, bytes);

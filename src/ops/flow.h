@@ -10,9 +10,11 @@ mr_region mr_window_needs(const mr_type *in, int64_t top, int64_t left, const mr
 mr_status mr_window_pass(mr_call *call, const mr_flow *flow, int64_t top, int64_t left,
                          const mr_rows *to, mr_rows *own, mr_error *err);
 
-/* A rectangle of the image resized to the whole output. */
-mr_region mr_resample_needs(const mr_region *box, const mr_type *out, mr_filter filter,
-                            const mr_region *wanted);
+/* A rectangle of the image resized to the whole output. Where the image that comes is smaller than
+ * its type says (call->shrink), so is the rectangle. */
+mr_region mr_resample_needs(const mr_call *call, const mr_region *box, const mr_type *out,
+                            mr_filter filter, const mr_region *wanted);
+int32_t mr_resample_tolerates(const mr_region *box, const mr_type *out, mr_filter filter);
 mr_status mr_resample_pass(mr_call *call, const mr_flow *flow, const mr_region *box,
                            mr_filter filter, const mr_rows *to, mr_rows *own, mr_error *err);
 

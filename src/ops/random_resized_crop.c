@@ -96,12 +96,18 @@ static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_vi
     return mr_image_resample(call, &part, out, (mr_filter)p->filter, err);
 }
 
+static int32_t tolerate(const void *params, mr_call *call, const mr_type *in, const mr_type *out) {
+    const random_resized_crop_params *p = params;
+    mr_region box = choose(p, &call->key, in);
+    return mr_resample_tolerates(&box, out, (mr_filter)p->filter);
+}
+
 static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
                       const mr_region *wanted, mr_region *needed, mr_error *err) {
     const random_resized_crop_params *p = params;
     mr_region box = choose(p, &call->key, in);
     (void)err;
-    *needed = mr_resample_needs(&box, out, (mr_filter)p->filter, wanted);
+    *needed = mr_resample_needs(call, &box, out, (mr_filter)p->filter, wanted);
     return MR_OK;
 }
 
@@ -175,5 +181,6 @@ const mr_op_class mr_op_random_resized_crop = {
     .run = run,
     .want = want,
     .pass = pass,
+    .tolerate = tolerate,
     .examples = examples,
 };

@@ -42,13 +42,19 @@ static mr_region whole(const mr_type *image) {
     return (mr_region){0, 0, image->dims[1], image->dims[0]};
 }
 
+static int32_t tolerate(const void *params, mr_call *call, const mr_type *in, const mr_type *out) {
+    const resize_params *p = params;
+    mr_region box = whole(in);
+    (void)call;
+    return mr_resample_tolerates(&box, out, (mr_filter)p->filter);
+}
+
 static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
                       const mr_region *wanted, mr_region *needed, mr_error *err) {
     const resize_params *p = params;
     mr_region box = whole(in);
-    (void)call;
     (void)err;
-    *needed = mr_resample_needs(&box, out, (mr_filter)p->filter, wanted);
+    *needed = mr_resample_needs(call, &box, out, (mr_filter)p->filter, wanted);
     return MR_OK;
 }
 
@@ -100,5 +106,6 @@ const mr_op_class mr_op_resize = {
     .run = run,
     .want = want,
     .pass = pass,
+    .tolerate = tolerate,
     .examples = examples,
 };

@@ -586,9 +586,18 @@ static int32_t stream_length(const mr_pipeline *p, int32_t i) {
     return ends ? n + 1 : n;
 }
 
+/* Two ops that agree on the size to decode at give other bytes one by one, so they stay together
+ * even where nothing else does. */
+static bool belongs_together(const mr_pipeline *p, int32_t i) {
+    const mr_op_node *head = &p->ops[i];
+    return stream_length(p, i) > 1 && p->ops[i + 1].class->tolerate && head->class->shrink &&
+           head->class->shrink(head->params, NULL, INT32_MAX) > 1;
+}
+
 static void find_streams(mr_pipeline *p) {
     for (int32_t i = 0; i < p->n_ops; i++) {
-        p->ops[i].stream_length = p->settings.fuse ? stream_length(p, i) : 1;
+        int32_t least = belongs_together(p, i) ? 2 : 1;
+        p->ops[i].stream_length = p->settings.fuse ? stream_length(p, i) : least;
     }
 }
 

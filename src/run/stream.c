@@ -29,7 +29,7 @@ const mr_type *mr_stream_type(const mr_stream *stream) {
     return &stream->links[stream->n - 1].out;
 }
 
-/* ---- Opening: sizes forward, demand back ---- */
+/* ---- Opening: sizes forward, an agreement on the size to decode at, demand back ---- */
 static mr_status find_types(mr_stream *stream, mr_error *err) {
     const link *first = &stream->links[0];
     const mr_op_class *head = first->node->class;
@@ -41,6 +41,19 @@ static mr_status find_types(mr_stream *stream, mr_error *err) {
         MR_TRY(l->node->class->plan(l->node->params, &l[-1].out, &l->out, err));
     }
     return MR_OK;
+}
+
+static void agree_on_shrink(mr_stream *stream) {
+    const link *head = &stream->links[0], *next = &stream->links[1];
+    int32_t shrink = 1;
+    if (head->node->class->shrink && stream->n > 1 && next->node->class->tolerate) {
+        int32_t tolerated =
+            next->node->class->tolerate(next->node->params, next->call, &head->out, &next->out);
+        shrink = head->node->class->shrink(head->node->params, stream->in, tolerated);
+    }
+    for (int32_t i = 0; i < stream->n; i++) {
+        stream->links[i].call->shrink = i < 2 ? shrink : 1;
+    }
 }
 
 static mr_region whole_of(const mr_type *image) {
@@ -76,6 +89,7 @@ mr_status mr_stream_open(mr_stream **out, const mr_op_node *ops, int32_t n_ops, 
         links[i].call = &calls[i];
     }
     MR_TRY(find_types(stream, err));
+    agree_on_shrink(stream);
     MR_TRY(find_demand(stream, err));
     *out = stream;
     return MR_OK;

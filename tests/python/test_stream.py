@@ -15,10 +15,10 @@ VALIDATE = [{"resize": {"size": 72}}, {"center_crop": {"size": 64}}, {"normalize
 CROP = [{"random_crop": {"size": [17, 23], "pad_if_needed": True}}]
 
 
-def digests(source, ops, fuse, verify=False, epochs=1):
+def digests(source, ops, fuse, epochs=1, **decode):
     """Digest of the stream, or the text of the error that ended it."""
     pipeline = {"source": {"files": source}, "batch": 50, "epochs": epochs, "fuse": fuse,
-                "ops": [{"decode_image": {"verify": verify}}, *ops]}
+                "ops": [{"decode_image": decode}, *ops]}
     with Loader(pipeline, threads=2, digest=True) as loader:
         try:
             for _ in loader:
@@ -39,6 +39,14 @@ def shared(folder):
 def test_photos(ops):
     source = {"path": str(shared("photos"))}
     assert digests(source, ops, True, epochs=2) == digests(source, ops, False, epochs=2)
+
+
+@pytest.mark.parametrize("ops", [TRAIN, VALIDATE], ids=["train", "validate"])
+def test_photos_decoded_at_a_smaller_size(ops):
+    source = {"path": str(shared("photos"))}
+    scaled = digests(source, ops, True, epochs=2, dct_scale=True)
+    assert scaled == digests(source, ops, False, epochs=2, dct_scale=True)
+    assert scaled != digests(source, ops, True, epochs=2)
 
 
 @pytest.mark.parametrize("folder", ["jpeg", "png", "webp"])

@@ -155,8 +155,9 @@ TEST(weights_sum_to_one_and_split_exactly) {
         int64_t n_in = random_between(1, 900), n_out = random_between(1, 900);
         mr_filter filter = random_u32() & 1 ? MR_BILINEAR : MR_BICUBIC;
         mr_taps taps;
-        void *memory = guarded(mr_taps_memory(n_in, n_out, filter));
-        mr_taps_make(&taps, n_in, n_out, filter, memory);
+        const mr_axis axis = mr_whole_axis(n_in, n_out);
+        void *memory = guarded(mr_taps_memory(&axis, filter));
+        mr_taps_make(&taps, &axis, filter, memory);
         for (int32_t i = 0; i < taps.n_out; i++) {
             int64_t sum = 0;
             for (int32_t k = 0; k < taps.width; k++) {
@@ -168,7 +169,7 @@ TEST(weights_sum_to_one_and_split_exactly) {
             CHECK(llabs(sum - (1 << MR_TAP_BITS)) <= taps.count[i]);
             CHECK(taps.first[i] >= 0 && taps.first[i] + taps.count[i] <= n_in);
         }
-        CHECK(guard_is_whole(memory, mr_taps_memory(n_in, n_out, filter)));
+        CHECK(guard_is_whole(memory, mr_taps_memory(&axis, filter)));
         free(memory);
     }
 }
@@ -283,11 +284,12 @@ static void print_resample_times(const mr_kernels *kernels, int32_t channels, mr
     size_t row = (size_t)(SIZE * channels);
     uint8_t *bytes = malloc(in_size), *out = malloc(HEIGHT * row), *final = malloc(SIZE * row);
     mr_taps across, down;
-    void *memory_a = guarded(mr_taps_memory(WIDTH, SIZE, filter));
-    void *memory_b = guarded(mr_taps_memory(HEIGHT, SIZE, filter));
+    const mr_axis axis_x = mr_whole_axis(WIDTH, SIZE), axis_y = mr_whole_axis(HEIGHT, SIZE);
+    void *memory_a = guarded(mr_taps_memory(&axis_x, filter));
+    void *memory_b = guarded(mr_taps_memory(&axis_y, filter));
     fill_random(bytes, in_size);
-    mr_taps_make(&across, WIDTH, SIZE, filter, memory_a);
-    BEST_OF(weights, mr_taps_make(&down, HEIGHT, SIZE, filter, memory_b))
+    mr_taps_make(&across, &axis_x, filter, memory_a);
+    BEST_OF(weights, mr_taps_make(&down, &axis_y, filter, memory_b))
     BEST_OF(rows,
             kernels->resample_rows(out, bytes, in_row, bytes + in_size, HEIGHT, channels, &across))
     BEST_OF(single, {

@@ -23,12 +23,13 @@ typedef struct stream {
 } stream;
 
 static char *photos;
+static const char *ops = OPS;
 
 static void make_json(char *json, size_t size, const char *settings) {
     snprintf(json, size,
-             "{\"source\": {\"files\": {\"path\": \"%s\"}}, " OPS
-             ", \"fields\": [\"image\", \"label\", \"index\"], %s}",
-             photos, settings);
+             "{\"source\": {\"files\": {\"path\": \"%s\"}}, %s, \"fields\": [\"image\", "
+             "\"label\", \"index\"], %s}",
+             photos, ops, settings);
 }
 
 static void take(stream *out, const mr_batch *batch) {
@@ -278,6 +279,23 @@ TEST(a_state_of_something_else_is_refused) {
     CHECK_INT(mr_loader_open(&loader, pipeline, &options, &err), ==, MR_E_STATE);
     CHECK_HAS(err.text, "seed 7");
     mr_pipeline_free(pipeline);
+}
+
+TEST(decoding_at_a_smaller_size_is_by_the_law_too) {
+    mr_options options = with_threads(3);
+    options.disable_cpu = "avx2,neon";
+    ops =
+        "\"ops\": [{\"decode_image\": {\"dct_scale\": true}}, {\"random_resized_crop\": {\"size\": "
+        "4}}, {\"random_flip\": {}}, \"normalize\"]";
+    run(&part, two_epochs, with_threads(1), -1);
+    run(&other, two_epochs, options, -1);
+    CHECK(same(&part, &other));
+    ops = "\"ops\": [\"decode_image\", {\"random_resized_crop\": {\"size\": 4}}, {\"random_flip\": "
+          "{}}, \"normalize\"]";
+    run(&other, two_epochs, options, -1);
+    CHECK_INT(part.n, ==, other.n);
+    CHECK(!same(&part, &other));
+    ops = OPS;
 }
 
 /* ---- Bad samples ---- */

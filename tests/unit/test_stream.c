@@ -14,11 +14,13 @@ typedef struct kind {
     int restart;
 } kind;
 
-static const kind kinds[] = {
-    {"444.jpg", 3, 1, 1, false, 0},  {"422.jpg", 3, 2, 1, false, 0}, {"440.jpg", 3, 1, 2, false, 0},
-    {"420.jpg", 3, 2, 2, false, 3},  {"411.jpg", 3, 4, 1, false, 0}, {"410.jpg", 3, 4, 2, false, 0},
-    {"441.jpg", 3, 1, 4, false, 0},  {"p444.jpg", 3, 1, 1, true, 0}, {"p420.jpg", 3, 2, 2, true, 0},
-    {"grey.jpg", 1, 1, 1, false, 0}, {"cmyk.jpg", 4, 1, 1, false, 0}};
+static const kind kinds[] = {/* in the order of their names, as the files come */
+                             {"410.jpg", 3, 4, 2, false, 0},  {"411.jpg", 3, 4, 1, false, 0},
+                             {"420.jpg", 3, 2, 2, false, 3},  {"422.jpg", 3, 2, 1, false, 0},
+                             {"440.jpg", 3, 1, 2, false, 0},  {"441.jpg", 3, 1, 4, false, 0},
+                             {"444.jpg", 3, 1, 1, false, 0},  {"cmyk.jpg", 4, 1, 1, false, 0},
+                             {"grey.jpg", 1, 1, 1, false, 0}, {"p420.jpg", 3, 2, 2, true, 0},
+                             {"p444.jpg", 3, 1, 1, true, 0}};
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -180,6 +182,56 @@ TEST(grey_and_every_output_type) {
                "{\"random_crop\": {\"size\": 20}}, {\"normalize\": {\"dtype\": \"bfloat16\"}}, "
                "{\"cast\": {\"dtype\": \"float32\"}}",
                10);
+}
+
+/* The smaller images are decoded in parts of their own, and cut elsewhere. Unfused, the whole of
+ * what the resizing op gives is made. */
+TEST(images_decoded_at_a_smaller_size) {
+#define SMALLER "{\"decode_image\": {\"dct_scale\": true}}, "
+    for (int size = 30; size > 0; size -= size > 8 ? 7 : 1) {
+        char ops[512];
+        snprintf(ops, sizeof ops,
+                 SMALLER "{\"random_resized_crop\": {\"size\": %d, \"scale\": [0.3, 1.0]}}, "
+                         "{\"random_crop\": {\"size\": %d}}",
+                 size, (size + 1) / 2);
+        check_same(ops, 60);
+        snprintf(ops, sizeof ops,
+                 SMALLER "{\"resize\": {\"size\": [%d, %d], \"filter\": \"bicubic\"}}, "
+                         "{\"random_crop\": {\"size\": [%d, %d]}}, {\"normalize\": {}}",
+                 size, size + 3, (size + 2) / 3, (size + 3) / 2);
+        check_same(ops, 20);
+    }
+    check_same("{\"decode_image\": {\"dct_scale\": true, \"mode\": \"grey\"}}, {\"resize\": "
+               "{\"size\": 13}}, {\"random_crop\": {\"size\": 6}}",
+               20);
+}
+
+static int differing(const char *a, const char *b) {
+    int n = 0;
+    run(&fused, a, true, 1);
+    run(&whole, b, true, 1);
+    CHECK_INT(fused.n, ==, KINDS);
+    CHECK_INT(whole.n, ==, KINDS);
+    for (int i = 0; i < fused.n; i++) {
+        n += fused.digests[i] != whole.digests[i];
+    }
+    return n;
+}
+
+TEST(only_an_op_that_makes_it_smaller_directly_behind_changes_pixels) {
+    const char *half = "{\"resize\": {\"size\": 30}}", *more = "{\"resize\": {\"size\": 31}}";
+    const char *nearest = "{\"resize\": {\"size\": 10, \"filter\": \"nearest\"}}";
+    const char *flip = "{\"random_flip\": {\"p\": 1}}, {\"resize\": {\"size\": 10}}";
+    const struct {
+        const char *ops;
+        int differ;
+    } cases[] = {{half, KINDS}, {more, 0}, {nearest, 0}, {flip, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char a[256], b[256];
+        snprintf(a, sizeof a, SMALLER "%s", cases[i].ops);
+        snprintf(b, sizeof b, DECODE "%s", cases[i].ops);
+        CHECK_INT(differing(a, b), ==, cases[i].differ);
+    }
 }
 
 TEST(ops_that_do_not_stream_end_a_stream) {
