@@ -85,6 +85,7 @@ def run_json(command, limit, memory):
     """Runs a program; its last line of JSON. With memory: also the peak of its family's PSS, which
     is watched in runs of its own because watching costs time."""
     environment = dict(os.environ, BENCH_START=str(time.monotonic()), TF_CPP_MIN_LOG_LEVEL="2")
+    environment["PYTHONPATH"] = os.path.join(ROOT, "build/python/python")
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
         env=environment, start_new_session=True,
@@ -147,8 +148,8 @@ class Bench:
         ]  # fmt: skip
 
     def millrace(self, workload, threads=2, memory=False):
-        """The whole run counts, from the opening of the source on. One that ended too soon, because
-        the number of batches it takes was guessed too low, does not: it is repeated with more."""
+        """A run that ended too soon, because the number of batches it takes was guessed too low,
+        does not count: it is repeated with more. The rate is taken from the first batch on."""
         key, wanted = (workload, threads), self.seconds(workload)
         while True:
             steps = self.steps.setdefault(key, 4)
@@ -159,16 +160,27 @@ class Bench:
                 break
             more = min(8, max(1.5, wanted / result["seconds"]))
             self.steps[key] = round(steps * more)
-        kept = {k: result[k] for k in ("samples_per_second", "first_batch_seconds", "samples")}
+        kept = {k: result[k] for k in ("first_batch_seconds", "samples")}
+        seconds = result["seconds"] - result["first_batch_seconds"]
+        kept["samples_per_second"] = (result["samples"] - harness.BATCH) / seconds
         if memory:
             kept["peak_pss_bytes"] = result["peak_pss_bytes"]
         return {**kept, "cpu_seconds_per_1000": cpu / result["samples"] * 1000}
 
+    def python(self, workload, memory=False):
+        kind, _, pipeline = self.workloads[workload]
+        seconds = self.seconds(workload)
+        command = [sys.executable, os.path.join(ROOT, "bench/rivals/millrace_python.py")]
+        command += ["--workload", kind, "--data", pipeline, "--cache", CACHE, "--seconds", str(seconds)]
+        return run_json(command, 60 + 2 * seconds, memory)
+
     def limit(self, workload):
         kind, source, _ = self.workloads[workload]
-        program = os.path.join(os.path.dirname(self.options.millrace), "limit_jpeg")
-        seconds = self.seconds(workload)
-        return run_json([program, kind, source, str(seconds), "2"], 60 + 2 * seconds, False)
+        folder, seconds = os.path.dirname(self.options.millrace), self.seconds(workload)
+        command = [os.path.join(folder, "limit_jpeg"), kind, source]
+        if workload == "array":
+            command = [os.path.join(folder, "limit_array"), source, str(data.ARRAY_SHAPE[1])]
+        return run_json([*command, str(seconds), "2"], 60 + 2 * seconds, False)
 
 
 def jobs(bench, wanted, usable):
@@ -179,9 +191,9 @@ def jobs(bench, wanted, usable):
                 name = f"millrace, {n} thread{'s' if n > 1 else ''}"
                 yield workload, name, lambda memory, n=n: bench.millrace("threads", n, memory)
             continue
-        if workload in PHOTOS:
-            yield workload, report.LIMIT, lambda memory, w=workload: bench.limit(w)
+        yield workload, report.LIMITS[workload], lambda memory, w=workload: bench.limit(w)
         yield workload, report.OURS, lambda memory, w=workload: bench.millrace(w, 2, memory)
+        yield workload, report.PYTHON, lambda memory, w=workload: bench.python(w, memory)
         for rival in RIVALS:
             if workload in rival.workloads and rival.environment in usable:
                 yield workload, rival.name, lambda memory, r=rival, w=workload: bench.rival(r, w, memory)
@@ -235,7 +247,7 @@ def run_round(bench, wanted, usable, number, results):
     """Round 0 watches memory; its times do not count."""
     for workload, loader, function in jobs(bench, wanted, usable):
         row = {"workload": workload, "loader": loader, "round": number}
-        if number == 0 and loader == report.LIMIT:
+        if number == 0 and loader in report.LIMITS.values():
             continue
         try:
             row.update(function(number == 0))

@@ -3,4 +3,5 @@
 set -eu
 binary=$1
 shift
+scripts/python build >/dev/null
 exec build/venv/bin/python bench/rivals.py --millrace "$binary" "$@"

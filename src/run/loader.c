@@ -100,10 +100,11 @@ static int64_t share_of_batch(const mr_loader *loader) {
     return loader->schedule.batch / loader->schedule.world;
 }
 
-/* Samples per ticket: about 32 KB of output for cheap samples, one for those that cost more than
- * handing out a ticket does. */
+/* Samples per ticket: up to 256 KB of output for cheap samples, in equal parts, so that neither
+ * tickets nor the batch's cache lines go back and forth between CPUs; one for samples that cost
+ * more than handing out a ticket does. */
 static int64_t choose_morsel(const mr_loader *loader) {
-    enum { MORSEL_BYTES = 32768 };
+    enum { MORSEL_BYTES = 1 << 18 };
     const mr_pipeline *p = loader->pipeline;
     int64_t bytes = 1;
     bool heavy = p->source->locate != NULL;
@@ -118,7 +119,9 @@ static int64_t choose_morsel(const mr_loader *loader) {
     int64_t morsel = heavy ? 1 : MORSEL_BYTES / bytes;
     int64_t share = share_of_batch(loader);
     morsel = morsel < share ? morsel : share;
-    return morsel > 1 ? morsel : 1;
+    morsel = morsel > 1 ? morsel : 1;
+    int64_t tickets = (share + morsel - 1) / morsel;
+    return (share + tickets - 1) / tickets;
 }
 
 /* Enough samples in the making to keep every worker and every read busy, but never less than two
