@@ -120,9 +120,10 @@ class Bench:
     def __init__(self, options, workloads):
         self.options, self.workloads = options, workloads
         self.steps = {}  # of millrace, for (workload, threads)
+        self.share = 1  # of the time of a run
 
     def seconds(self, workload):
-        return self.options.seconds * (2 if workload == "large" else 1)
+        return self.options.seconds * (2 if workload == "large" else 1) * self.share
 
     def rival(self, rival, workload, memory=False, prepare=False):
         kind, source, _ = self.workloads[workload]
@@ -225,6 +226,19 @@ def machine():
     }
 
 
+def busy_cpus(seconds):
+    """CPUs that others keep busy, on average."""
+
+    def idle_ticks():
+        with open("/proc/stat", encoding="ascii") as lines:
+            return sum(map(int, next(lines).split()[4:6]))  # idle, and waiting for disks
+
+    start, idle = time.monotonic(), idle_ticks()
+    time.sleep(seconds)
+    idle = (idle_ticks() - idle) / harness.TICKS
+    return max(0.0, os.cpu_count() - idle / (time.monotonic() - start))
+
+
 def make_environments():
     made = {}
     for name in environments.ENVIRONMENTS:
@@ -244,7 +258,8 @@ def prepare_rivals(bench, wanted, made):
 
 
 def run_round(bench, wanted, usable, number, results):
-    """Round 0 watches memory; its times do not count."""
+    """Round 0 watches memory, in shorter runs; its times do not count."""
+    bench.share = 1 if number > 0 else 0.5
     for workload, loader, function in jobs(bench, wanted, usable):
         row = {"workload": workload, "loader": loader, "round": number}
         if number == 0 and loader in report.LIMITS.values():
@@ -283,12 +298,12 @@ def arguments():
 
 def measure(options):
     wanted = options.workloads.split(",")
-    load = round(os.getloadavg()[0], 1)  # before anything of ours runs
+    busy = round(busy_cpus(3), 2)  # before anything of ours runs
     os.makedirs(VENVS, exist_ok=True)
     made = make_environments()
     workloads, facts = data.prepare(options.folder or data.default_photos(ROOT), CACHE)
     bench = Bench(options, workloads)
-    results = {"machine": {**machine(), "load": load}, "rounds": options.rounds, "seconds": options.seconds,
+    results = {"machine": {**machine(), "busy": busy}, "rounds": options.rounds, "seconds": options.seconds,
                "data": facts, "environments": made, "runs": []}  # fmt: skip
     prepare_rivals(bench, wanted, made)
     usable = {name for name, made_one in made.items() if "error" not in made_one}

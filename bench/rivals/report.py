@@ -138,17 +138,17 @@ def machine_lines(results):
     return [
         f"{m['cpu']}, {m['cpus']} CPUs, {m['memory_gb']} GB, {m['system']}; libjpeg-turbo "
         f"{m['libjpeg-turbo']}, {m['compiler']}, Python {m['python']}; millrace {m['millrace']}, "
-        f"{m['date']}. Load before the bench: {m.get('load', 'not noted')}."
+        f"{m['date']}. CPUs that others kept busy before the bench: {m.get('busy', 'not noted')}."
     ]
 
 
 def warning_lines(results):
     """Figures that nobody should quote say so themselves."""
-    load = results["machine"].get("load")
+    busy = results["machine"].get("busy")
     reasons = []
     if results["rounds"] < 3 or results["seconds"] < 5:
         reasons.append(f"{results['rounds']} round(s) of {results['seconds']:g} s are too few")
-    if load is None or load > 0.5:
+    if busy is None or busy > 0.1:
         reasons.append("other work was going on, or may have been")
     if not reasons:
         return []
