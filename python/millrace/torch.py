@@ -61,7 +61,8 @@ class DataLoader:
 
     num_workers is a number of threads. The seed is `seed`, else the generator's, else torch's
     initial seed. rank and world are found as by Pipeline.loader; batch_size is one rank's. Each
-    iteration is one epoch; one that is left early is followed by the next epoch."""
+    iteration is one epoch; one that is left early is followed by the next epoch. There is one
+    iteration at a time: a new one ends the one before it."""
 
     def __init__(self, dataset: Any, batch_size: "int | None" = 1, shuffle: "bool | None" = None,
                  sampler: Any = None, batch_sampler: Any = None, num_workers: int = 0,
@@ -93,7 +94,7 @@ class DataLoader:
             threads=max(1, num_workers), rank=rank, world=world,
             batches_ahead=max(2, (prefetch_factor or 2) * max(1, num_workers)),
             pin=bool(pin_memory and torch.cuda.is_available() and arrays))
-        self._inside = False
+        self._inside, self._iteration = False, 0
 
     @staticmethod
     def _check(dataset, sampler, batch_sampler, timeout, worker_init_fn, context, in_order,
@@ -124,15 +125,23 @@ class DataLoader:
         return self._loader.steps_per_epoch
 
     def __iter__(self) -> Iterator[Any]:
+        """Begins with the first batch that is taken."""
         if self._inside:
-            self._loader._open(first_epoch=self._loader.epoch + 1)
-        self._inside = True
-        return self._one_epoch()
+            self._go_to(self._loader.epoch + 1)
+        self._iteration += 1
+        iteration, self._inside = self._iteration, True
+        for _ in range(self._loader._steps_left_in_epoch()):
+            if iteration != self._iteration:
+                raise RuntimeError("another iteration of this DataLoader, or a state, has taken "
+                                   "the place of this one: use two DataLoaders")
+            yield self._collate(next(self._loader))
+        if iteration == self._iteration:
+            self._inside = False
 
-    def _one_epoch(self):
-        for batch in self._loader.one_epoch():
-            yield self._collate(batch)
+    def _go_to(self, epoch):
+        self._loader._open(first_epoch=epoch)
         self._inside = False
+        self._iteration += 1
 
     def _collate(self, batch):
         if self._structure != "object":
@@ -162,6 +171,7 @@ class DataLoader:
     def load_state_dict(self, state: dict) -> None:
         self._loader.load_state_dict(state)
         self._inside = False
+        self._iteration += 1
 
     @property
     def sampler(self) -> "DataLoader":
@@ -169,12 +179,11 @@ class DataLoader:
         return self
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration is this epoch."""
+        """The next iteration is this epoch: the rest of it after a state that was saved in it."""
         here = self._loader.state_dict()
         ended = here["position"] == here["samples"]
-        if self._inside or here["epoch"] + ended != epoch or (here["position"] and not ended):
-            self._loader._open(first_epoch=epoch)
-            self._inside = False
+        if self._inside or here["epoch"] + ended != epoch:
+            self._go_to(epoch)
 
     def close(self) -> None:
         self._loader.close()
