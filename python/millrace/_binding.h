@@ -76,19 +76,14 @@ typedef struct host {
     PyObject *exceptions;                        /* sample: exception, or text from a process */
     PyObject *objects;                           /* handle: sample, where as_objects */
     int64_t n_objects;
-    PyThreadState **threads; /* of the loader's workers, kept between samples */
-    size_t n_threads, capacity;
     processes *processes; /* (optional) */
 } host;
 
 mr_tables host_tables(host *self);
 
-/* After the loader's threads have ended: forgets what belonged to them. Needs the GIL. */
-void host_end_threads(host *self);
-void host_stop(host *self); /* before they end: those that wait for a process give up */
-
-/* For worker threads. */
-PyGILState_STATE host_enter(host *self);
+/* Before the loader's threads end: those that wait for a process give up. */
+void host_stop(host *self);
+bool host_is_inside(const host *self); /* whether this thread is one of the loader's */
 
 /* Writes a Python value where a field's value goes: into view->data where its type is fixed, else
  * into *memory, which grows as needed. */

@@ -8,9 +8,9 @@ _NAMES = frozenset(("uint8", "int32", "int64", "float16", "float32", "float64", 
                     "uint16", "uint32", "uint64", "bool"))
 
 
-def to_array(value, dtype=None):
+def to_array(value):
     """The array that stands for a value: a tensor's own memory, text as UTF-8 bytes, anything else
-    as numpy makes it. dtype: what the engine expects, so that bfloat16 can pass as uint16."""
+    as numpy makes it. bfloat16 passes as uint16."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         value = value.detach().cpu().contiguous()

@@ -29,7 +29,7 @@ static void *alloc_object(PyTypeObject *type) {
 
 /* ---- Errors: which class is chosen in _errors.py ---- */
 static PyObject *cause_of(const mr_error *err, PyObject *causes) {
-    if (!causes || err->sample < 0) {
+    if (!causes || err->sample < 0 || err->code != MR_E_HOST) {
         return Py_NewRef(Py_None);
     }
     PyObject *key = PyLong_FromLongLong(err->sample);
@@ -38,13 +38,20 @@ static PyObject *cause_of(const mr_error *err, PyObject *causes) {
     return Py_NewRef(cause ? cause : Py_None);
 }
 
+/* Text of an error may hold the bytes of a file's name, and may be cut within a character. */
+static PyObject *text_of_error(const char *text) {
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
+}
+
 static PyObject *error_values(const mr_error *err) {
     char text[sizeof(mr_error) + 256];
     mr_error_format(err, text, sizeof text);
-    return Py_BuildValue("{s:i,s:i,s:L,s:L,s:s,s:s,s:s,s:s,s:s,s:s}", "code", (int)err->code, "sys",
+    return Py_BuildValue("{s:i,s:i,s:L,s:L,s:N,s:N,s:N,s:N,s:N,s:N}", "code", (int)err->code, "sys",
                          err->sys, "sample", (long long)err->sample, "offset",
-                         (long long)err->offset, "op", err->op, "where", err->where, "source",
-                         err->source, "text", err->text, "hint", err->hint, "message", text);
+                         (long long)err->offset, "op", text_of_error(err->op), "where",
+                         text_of_error(err->where), "source", text_of_error(err->source), "text",
+                         text_of_error(err->text), "hint", text_of_error(err->hint), "message",
+                         text_of_error(text));
 }
 
 PyObject *raise_error(module_state *state, const mr_error *err, PyObject *causes) {
@@ -164,8 +171,15 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     return (PyObject *)self;
 }
 
+static int pipeline_traverse(PyObject *object, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)((pipeline *)object)->host);
+    return 0;
+}
+
 static void pipeline_dealloc(PyObject *object) {
     pipeline *self = (pipeline *)object;
+    PyObject_GC_UnTrack(object);
     mr_pipeline_free(self->pipeline);
     Py_XDECREF((PyObject *)self->host);
     free_object(object);
@@ -238,13 +252,14 @@ static PyType_Slot pipeline_slots[] = {
     {Py_tp_doc, "A checked pipeline document."},
     {Py_tp_new, pipeline_new},
     {Py_tp_dealloc, pipeline_dealloc},
+    {Py_tp_traverse, pipeline_traverse},
     {Py_tp_getset, pipeline_values},
     {0, NULL},
 };
 
 static PyType_Spec pipeline_spec = {.name = "millrace._core.Pipeline",
                                     .basicsize = sizeof(pipeline),
-                                    .flags = Py_TPFLAGS_DEFAULT,
+                                    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                                     .slots = pipeline_slots};
 
 /* ---- Memory from Python, pinned for instance ---- */
@@ -273,7 +288,11 @@ static void *take_block(python_memory *memory, size_t size, size_t align) {
     block *new = calloc(1, sizeof *new);
     int failed = !object || !new || PyObject_GetBuffer(object, &new->view, PyBUF_WRITABLE) < 0;
     Py_XDECREF(object);
-    if (failed || (size_t) new->view.len < size + align) {
+    if (!failed && (size_t) new->view.len < size + align) {
+        PyBuffer_Release(&new->view);
+        failed = 1;
+    }
+    if (failed) {
         PyErr_Clear();
         free(new);
         return NULL;
@@ -337,6 +356,11 @@ typedef struct loader_values {
     const char *io;
 } loader_values;
 
+/* Too much is still too much for the library to refuse. */
+static uint32_t at_most_uint32(long long number) {
+    return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+}
+
 static int parse_loader(PyObject *args, PyObject *keywords, module_state *state, loader_values *v) {
     static char *names[] = {"pipeline",    "threads",
                             "world",       "rank",
@@ -351,14 +375,19 @@ static int parse_loader(PyObject *args, PyObject *keywords, module_state *state,
     mr_options *o = &v->options;
     int digest = 0, poison = 0;
     long long seed = -1, batch = 0, epochs = 0, first = 0, read_ahead = 0;
+    long long threads = 0, world = 0, rank = 0, ahead = 0, reads = 0;
     Py_ssize_t state_size = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "O!|IIILLLz#ppLIILzOOs", names, state->pipeline, &v->pipeline,
-            &o->threads, &o->world, &o->rank, &seed, &batch, &epochs, &o->state, &state_size,
-            &digest, &poison, &first, &o->batches_ahead, &o->reads_in_flight, &read_ahead,
-            &o->disable_cpu, &v->allocator, &v->log, &v->io)) {
+            args, keywords, "O!|LLLLLLz#ppLLLLzOOs", names, state->pipeline, &v->pipeline, &threads,
+            &world, &rank, &seed, &batch, &epochs, &o->state, &state_size, &digest, &poison, &first,
+            &ahead, &reads, &read_ahead, &o->disable_cpu, &v->allocator, &v->log, &v->io)) {
         return 0;
     }
+    o->threads = at_most_uint32(threads);
+    o->world = at_most_uint32(world);
+    o->rank = at_most_uint32(rank);
+    o->batches_ahead = at_most_uint32(ahead);
+    o->reads_in_flight = at_most_uint32(reads);
     o->seed = seed;
     o->batch = batch;
     o->epochs = epochs;
@@ -446,13 +475,23 @@ static void loader_end(loader *self) {
         Py_END_ALLOW_THREADS
     }
     Py_BEGIN_ALLOW_THREADS mr_loader_close(old);
-    Py_END_ALLOW_THREADS if (h) {
-        host_end_threads(h);
+    Py_END_ALLOW_THREADS
+}
+
+static int loader_traverse(PyObject *object, visitproc visit, void *arg) {
+    loader *self = (loader *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT((PyObject *)self->pipeline);
+    Py_VISIT(self->log);
+    if (self->memory) {
+        Py_VISIT(self->memory->alloc);
     }
+    return 0;
 }
 
 static void loader_dealloc(PyObject *object) {
     loader *self = (loader *)object;
+    PyObject_GC_UnTrack(object);
     if (self->pipeline) {
         loader_end(self);
     }
@@ -481,19 +520,20 @@ static mr_loader *usable(loader *self) {
     return self->loader;
 }
 
-/* Waits in slices, so that Ctrl-C is noticed. */
+/* Waits in slices, so that Ctrl-C is noticed. Between them the loader is free: the handler of a
+ * signal may save its state, or close it. MR_LATER: an exception is set. */
 static mr_status wait_for_next(loader *self, mr_batch **out, mr_error *err) {
     enum { SLICE_NS = 50 * 1000 * 1000 };
-    mr_loader *l = self->loader;
     mr_status status = MR_LATER;
-    self->busy = true;
-    while (status == MR_LATER) {
+    mr_loader *l = usable(self);
+    while (status == MR_LATER && l) {
+        self->busy = true;
         Py_BEGIN_ALLOW_THREADS status = mr_loader_next_within(l, SLICE_NS, out, err);
-        Py_END_ALLOW_THREADS if (status == MR_LATER && PyErr_CheckSignals() < 0) {
-            break;
+        Py_END_ALLOW_THREADS self->busy = false;
+        if (status == MR_LATER) {
+            l = PyErr_CheckSignals() < 0 ? NULL : usable(self);
         }
     }
-    self->busy = false;
     return status;
 }
 
@@ -502,14 +542,11 @@ static PyObject *loader_next(PyObject *object, PyObject *unused) {
     mr_error err = MR_ERROR_INIT;
     mr_batch *taken = NULL;
     (void)unused;
-    if (!usable(self)) {
-        return NULL;
-    }
     mr_status status = wait_for_next(self, &taken, &err);
     if (status == MR_OK) {
         return batch_new(state_of_type(Py_TYPE(object)), taken);
     }
-    if (status == MR_LATER) { /* a signal's handler raised */
+    if (status == MR_LATER) {
         return NULL;
     }
     if (status == MR_END) {
@@ -572,11 +609,11 @@ static PyObject *loader_skips(PyObject *object, PyObject *unused) {
     }
     for (int64_t i = 0; list && i < mr_loader_n_skips(self->loader); i++) {
         mr_loader_skip(self->loader, i, &skip);
-        PyObject *item =
-            Py_BuildValue("{s:L,s:L,s:L,s:L,s:s,s:s,s:s}", "epoch", (long long)skip.epoch, "step",
-                          (long long)skip.step, "sample", (long long)skip.sample, "replacement",
-                          (long long)skip.replacement, "file", skip.error->source, "op",
-                          skip.error->op, "text", skip.error->text);
+        PyObject *item = Py_BuildValue(
+            "{s:L,s:L,s:L,s:L,s:N,s:N,s:N}", "epoch", (long long)skip.epoch, "step",
+            (long long)skip.step, "sample", (long long)skip.sample, "replacement",
+            (long long)skip.replacement, "file", text_of_error(skip.error->source), "op",
+            text_of_error(skip.error->op), "text", text_of_error(skip.error->text));
         if (append(list, item)) {
             Py_CLEAR(list);
         }
@@ -620,6 +657,13 @@ static PyObject *loader_flush(PyObject *object, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* Its threads cannot wait for themselves to end: somebody else must close it then. */
+static PyObject *loader_is_inside(PyObject *object, PyObject *unused) {
+    const host *h = ((loader *)object)->pipeline->host;
+    (void)unused;
+    return PyBool_FromLong(h && host_is_inside(h));
+}
+
 #define LOADER_NUMBER(name, function)                                                              \
     static PyObject *loader_get_##name(PyObject *object, void *unused) {                           \
         (void)unused;                                                                              \
@@ -644,6 +688,7 @@ static PyMethodDef loader_methods[] = {
     {"caches", loader_caches, METH_NOARGS, "What its caches did."},
     {"flush", loader_flush, METH_NOARGS, "Waits until what they keep is written."},
     {"skips", loader_skips, METH_NOARGS, "Bad samples that were replaced."},
+    {"is_inside", loader_is_inside, METH_NOARGS, "Whether this thread is one of its threads."},
     {"close", loader_close, METH_NOARGS, "Ends its threads."},
     {NULL, NULL, 0, NULL},
 };
@@ -657,14 +702,18 @@ static PyGetSetDef loader_values_[] = {
 };
 
 static PyType_Slot loader_slots[] = {
-    {Py_tp_doc, "A pipeline at work."}, {Py_tp_new, loader_new},
-    {Py_tp_dealloc, loader_dealloc},    {Py_tp_methods, loader_methods},
-    {Py_tp_getset, loader_values_},     {0, NULL},
+    {Py_tp_doc, "A pipeline at work."},
+    {Py_tp_new, loader_new},
+    {Py_tp_dealloc, loader_dealloc},
+    {Py_tp_traverse, loader_traverse},
+    {Py_tp_methods, loader_methods},
+    {Py_tp_getset, loader_values_},
+    {0, NULL},
 };
 
 static PyType_Spec loader_spec = {.name = "millrace._core.Loader",
                                   .basicsize = sizeof(loader),
-                                  .flags = Py_TPFLAGS_DEFAULT,
+                                  .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                                   .slots = loader_slots};
 
 /* ---- Module ---- */
@@ -722,6 +771,10 @@ static int clear_module(PyObject *module) {
     return 0;
 }
 
+static void free_module(void *module) {
+    (void)clear_module(module);
+}
+
 static PyMethodDef module_methods[] = {
     {"tables", tables, METH_NOARGS, "Ops, sources and settings with their parameters."},
     {"use_raiser", use_raiser, METH_O, "Which function raises errors."},
@@ -739,6 +792,7 @@ struct PyModuleDef millrace_module = {
     .m_slots = module_slots,
     .m_traverse = traverse_module,
     .m_clear = clear_module,
+    .m_free = free_module,
 };
 
 PyMODINIT_FUNC PyInit__core(void);

@@ -12,37 +12,77 @@
 #include <string.h>
 
 /* ---- Entering Python from a worker ---- */
-/* The first time, a thread's Python state is made and kept: making one per sample costs more than
- * a small sample does. host_end_threads frees them. */
-static bool keep_thread(host *self) {
-    if (self->n_threads == self->capacity) {
-        size_t capacity = self->capacity ? 2 * self->capacity : 16;
-        void *grown = realloc(self->threads, capacity * sizeof *self->threads);
-        if (!grown) {
-            return false;
-        }
-        self->threads = grown;
-        self->capacity = capacity;
+/* Memory for values whose size varies. */
+typedef struct values_memory {
+    void *memory[MR_MAX_FIELDS];
+    size_t capacity[MR_MAX_FIELDS];
+} values_memory;
+
+static void free_values(values_memory *values) {
+    for (int i = 0; i < MR_MAX_FIELDS; i++) {
+        free(values->memory[i]);
     }
-    self->threads[self->n_threads++] = PyThreadState_Get();
-    return true;
 }
 
-PyGILState_STATE host_enter(host *self) {
-    bool is_new = PyGILState_GetThisThreadState() == NULL;
-    PyGILState_STATE gil = PyGILState_Ensure();
-    if (is_new && keep_thread(self)) {
-        (void)PyGILState_Ensure(); /* never released: the state stays */
+/* What a worker thread keeps between samples. Its Python state is made the first time: making one
+ * per sample costs more than a small sample does. The thread itself frees all of it as it ends. */
+typedef struct worker_thread {
+    const host *host; /* a thread works for one loader */
+    PyThreadState *python;
+    values_memory fill; /* what a dataset gave, until its next sample */
+} worker_thread;
+
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static pthread_key_t thread_key;
+static bool has_thread_key;
+
+static void end_thread(void *context) {
+    worker_thread *thread = context;
+    if (Py_IsInitialized()) {
+        PyEval_RestoreThread(thread->python);
+        PyThreadState_Clear(thread->python);
+        (void)PyEval_SaveThread();
+        PyThreadState_Delete(thread->python);
     }
-    return gil;
+    free_values(&thread->fill);
+    free(thread);
 }
 
-void host_end_threads(host *self) {
-    for (size_t i = 0; i < self->n_threads; i++) {
-        PyThreadState_Clear(self->threads[i]);
-        PyThreadState_Delete(self->threads[i]);
+static void make_thread_key(void) {
+    has_thread_key = pthread_key_create(&thread_key, end_thread) == 0;
+}
+
+static worker_thread *this_thread(void) {
+    pthread_once(&thread_once, make_thread_key);
+    return has_thread_key ? pthread_getspecific(thread_key) : NULL;
+}
+
+/* For threads of the loader; NULL: no memory, and nothing was entered. */
+static worker_thread *enter(host *self, PyGILState_STATE *gil) {
+    worker_thread *thread = this_thread();
+    if (thread) {
+        *gil = PyGILState_Ensure();
+        return thread;
     }
-    self->n_threads = 0;
+    thread = has_thread_key ? calloc(1, sizeof *thread) : NULL;
+    if (!thread || pthread_setspecific(thread_key, thread) != 0) {
+        free(thread);
+        return NULL;
+    }
+    *gil = PyGILState_Ensure();
+    (void)PyGILState_Ensure(); /* never released: the state stays */
+    thread->host = self;
+    thread->python = PyThreadState_Get();
+    return thread;
+}
+
+static mr_status no_thread(mr_error *err) {
+    return mr_fail(err, MR_E_MEMORY, "cannot allocate a thread's memory");
+}
+
+bool host_is_inside(const host *self) {
+    const worker_thread *thread = this_thread();
+    return thread && thread->host == self;
 }
 
 void host_stop(host *self) {
@@ -65,13 +105,15 @@ static void remember(host *self, int64_t sample, PyObject *exception) {
 static void describe_exception(PyObject *exception, mr_error *err) {
     PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(exception), "__name__");
     PyObject *text = PyObject_Str(exception);
+    PyObject *bytes = text ? PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace") : NULL;
     const char *shown_name = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    const char *shown = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    const char *shown = bytes ? PyBytes_AsString(bytes) : NULL;
     PyErr_Clear();
     mr_fail(err, MR_E_HOST, "%s%s%s", shown_name ? shown_name : "exception",
             shown && *shown ? ": " : "", shown ? shown : "");
     Py_XDECREF(name);
     Py_XDECREF(text);
+    Py_XDECREF(bytes);
 }
 
 /* Turns the exception that is set into an error, and keeps it for whoever raises that. */
@@ -108,7 +150,7 @@ static mr_status wrong_type(const mr_field *field, const mr_type *found, mr_erro
     mr_fail(err, MR_E_TYPE, "field %s is %s, expected %s", field->name,
             mr_type_text(found, got, sizeof got),
             mr_type_text(&field->type, wanted, sizeof wanted));
-    mr_hint(err, "types are those of the first and last sample; declare what varies with fields=");
+    mr_hint(err, "types are those of the first two samples; declare what varies with fields=");
     return MR_E_TYPE;
 }
 
@@ -184,15 +226,26 @@ static bool store_number(PyObject *value, const mr_field *field, mr_view *view) 
     return false;
 }
 
-/* What exports no buffer, a tensor or a list, is made an array by _convert.py. */
-static int get_buffer(host *self, PyObject *value, const mr_field *field, Py_buffer *buffer) {
-    if (PyObject_CheckBuffer(value) && !PyBytes_CheckExact(value) &&
-        PyObject_GetBuffer(value, buffer, PyBUF_RECORDS_RO) == 0) {
+/* A buffer with elements that the engine has; numpy's texts and foreign byte orders are none. */
+static bool get_plain_buffer(PyObject *value, Py_buffer *buffer) {
+    if (!PyObject_CheckBuffer(value) || PyBytes_Check(value) ||
+        PyObject_GetBuffer(value, buffer, PyBUF_RECORDS_RO) < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    bool is_plain = dtype_of_format(buffer->format, buffer->itemsize) >= 0;
+    if (!is_plain) {
+        PyBuffer_Release(buffer);
+    }
+    return is_plain;
+}
+
+/* What exports no such buffer, a tensor or a list, is made an array by _convert.py. */
+static int get_buffer(host *self, PyObject *value, Py_buffer *buffer) {
+    if (get_plain_buffer(value, buffer)) {
         return 0;
     }
-    PyErr_Clear();
-    PyObject *array =
-        PyObject_CallFunction(self->to_array, "Os", value, mr_dtype_name(field->type.dtype));
+    PyObject *array = PyObject_CallFunctionObjArgs(self->to_array, value, NULL);
     int failed = !array || PyObject_GetBuffer(array, buffer, PyBUF_RECORDS_RO) < 0;
     Py_XDECREF(array);
     return failed ? -1 : 0;
@@ -205,7 +258,7 @@ mr_status store_value(host *self, PyObject *value, const mr_field *field, mr_vie
         return MR_OK;
     }
     PyErr_Clear();
-    if (get_buffer(self, value, field, &buffer) < 0) {
+    if (get_buffer(self, value, &buffer) < 0) {
         return MR_E_HOST; /* with the exception set */
     }
     mr_status status = store_buffer(&buffer, field, view, memory, capacity, err);
@@ -219,12 +272,6 @@ typedef struct map_params {
     const char *function, *version;
     int32_t index; /* of the function, found by check */
 } map_params;
-
-/* A worker's memory for outputs whose size varies. */
-typedef struct map_state {
-    void *memory[MR_MAX_FIELDS];
-    size_t capacity[MR_MAX_FIELDS];
-} map_state;
 
 static const mr_param map_rows[] = {
     {.name = "function",
@@ -309,16 +356,15 @@ static mr_status map_plan(const void *params, const mr_field *in, int32_t n_in, 
 
 static mr_status map_open(const void *params, void **state, mr_error *err) {
     (void)params;
-    *state = calloc(1, sizeof(map_state));
-    return *state ? MR_OK : mr_fail(err, MR_E_MEMORY, "cannot allocate a worker's memory");
+    *state = calloc(1, sizeof(values_memory));
+    return *state ? MR_OK : no_thread(err);
 }
 
 static void map_close(void *state) {
-    map_state *own = state;
-    for (int i = 0; own && i < MR_MAX_FIELDS; i++) {
-        free(own->memory[i]);
+    if (state) {
+        free_values(state);
     }
-    free(own);
+    free(state);
 }
 
 static PyObject *numpy_copy(host *self, const mr_view *view) {
@@ -369,7 +415,7 @@ static mr_status check_result(const function *f, PyObject *result, mr_error *err
     return MR_OK;
 }
 
-static mr_status store_result(host *self, const function *f, PyObject *result, map_state *own,
+static mr_status store_result(host *self, const function *f, PyObject *result, values_memory *own,
                               mr_view *out, mr_error *err) {
     mr_status status = check_result(f, result, err);
     for (int32_t i = 0; status == MR_OK && i < f->n_fields; i++) {
@@ -386,7 +432,10 @@ static mr_status map_here(const map_params *p, mr_call *call, const mr_view *in,
                           mr_view *out, mr_error *err) {
     host *self = p->host;
     const function *f = &self->functions[p->index];
-    PyGILState_STATE gil = host_enter(self);
+    PyGILState_STATE gil;
+    if (!enter(self, &gil)) {
+        return no_thread(err);
+    }
     PyObject *sample = sample_of(self, f, in, n_in);
     PyObject *result = sample ? call_function(self, f, &call->key, sample) : NULL;
     mr_status status = result ? store_result(self, f, result, call->state, out, err) : MR_E_HOST;
@@ -400,20 +449,22 @@ static mr_status map_here(const map_params *p, mr_call *call, const mr_view *in,
 }
 
 static void remember_report(host *self, int64_t sample, char *report) {
-    PyGILState_STATE gil = host_enter(self);
-    PyObject *text = PyUnicode_DecodeUTF8(report, (Py_ssize_t)strlen(report), "replace");
-    if (text) {
-        remember(self, sample, text);
+    PyGILState_STATE gil;
+    if (enter(self, &gil)) {
+        PyObject *text = PyUnicode_DecodeUTF8(report, (Py_ssize_t)strlen(report), "replace");
+        if (text) {
+            remember(self, sample, text);
+        }
+        Py_XDECREF(text);
+        PyGILState_Release(gil);
     }
-    Py_XDECREF(text);
-    PyGILState_Release(gil);
     free(report);
 }
 
 static mr_status map_elsewhere(const map_params *p, mr_call *call, const mr_view *in, int32_t n_in,
                                mr_view *out, mr_error *err) {
     const function *f = &p->host->functions[p->index];
-    map_state *own = call->state;
+    values_memory *own = call->state;
     char *report = NULL;
     const process_call request = {.function = p->index,
                                   .key = &call->key,
@@ -469,24 +520,6 @@ static const mr_param dataset_rows[] = {
      .doc = "What the samples are taken from."},
     {.name = NULL},
 };
-
-/* A thread's memory for values whose size varies, which live until its next sample. */
-static pthread_once_t fill_once = PTHREAD_ONCE_INIT;
-static pthread_key_t fill_key;
-
-static void make_fill_key(void) {
-    (void)pthread_key_create(&fill_key, map_close);
-}
-
-static map_state *fill_memory_of_thread(void) {
-    pthread_once(&fill_once, make_fill_key);
-    map_state *own = pthread_getspecific(fill_key);
-    if (!own) {
-        own = calloc(1, sizeof *own);
-        pthread_setspecific(fill_key, own);
-    }
-    return own;
-}
 
 static mr_status dataset_describe(const void *params, mr_field *fields, int32_t *n, mr_error *err) {
     const host *self = ((const dataset_params *)params)->host;
@@ -545,9 +578,9 @@ static PyObject *part_of(const host *self, PyObject *value, int32_t i) {
                            : PyObject_GetItem(value, self->dataset.keys[i]);
 }
 
-static mr_status store_sample(host *self, PyObject *value, mr_view *fields, mr_error *err) {
-    map_state *own = fill_memory_of_thread();
-    mr_status status = own ? MR_OK : mr_fail(err, MR_E_MEMORY, "cannot allocate a thread's memory");
+static mr_status store_sample(host *self, PyObject *value, values_memory *own, mr_view *fields,
+                              mr_error *err) {
+    mr_status status = MR_OK;
     if (self->as_objects) {
         return keep_object(self, value, &fields[0]);
     }
@@ -566,10 +599,14 @@ static mr_status dataset_fill(const void *state, int64_t sample, const void *byt
     host *self = ((const dataset_params *)state)->host;
     (void)bytes;
     (void)n_bytes;
-    PyGILState_STATE gil = host_enter(self);
+    PyGILState_STATE gil;
+    worker_thread *thread = enter(self, &gil);
+    if (!thread) {
+        return no_thread(err);
+    }
     PyObject *index = PyLong_FromLongLong(sample);
     PyObject *value = index ? PyObject_GetItem(self->dataset.call, index) : NULL;
-    mr_status status = value ? store_sample(self, value, fields, err) : MR_E_HOST;
+    mr_status status = value ? store_sample(self, value, &thread->fill, fields, err) : MR_E_HOST;
     if (status < 0 && PyErr_Occurred()) {
         status = fail_with_exception(self, sample, err);
     }
@@ -777,10 +814,37 @@ static PyObject *host_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     return (PyObject *)self;
 }
 
+/* Functions may refer to what uses them, a bound method of an object that has the loader for
+ * instance: the collector must see that. */
+static int host_traverse(PyObject *object, visitproc visit, void *arg) {
+    host *self = (host *)object;
+    Py_VISIT(Py_TYPE(object));
+    for (int32_t i = 0; i < self->n_functions; i++) {
+        Py_VISIT(self->functions[i].call);
+    }
+    Py_VISIT(self->dataset.call);
+    Py_VISIT(self->exceptions);
+    Py_VISIT(self->objects);
+    return 0;
+}
+
+/* By then the loader has been finalized, so no thread uses these. */
+static int host_clear(PyObject *object) {
+    host *self = (host *)object;
+    for (int32_t i = 0; i < self->n_functions; i++) {
+        Py_CLEAR(self->functions[i].call);
+    }
+    Py_CLEAR(self->dataset.call);
+    Py_CLEAR(self->exceptions);
+    Py_CLEAR(self->objects);
+    return 0;
+}
+
 static void host_dealloc(PyObject *object) {
     host *self = (host *)object;
     PyTypeObject *type = Py_TYPE(object);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    PyObject_GC_UnTrack(object);
     for (int32_t i = 0; i < self->n_functions; i++) {
         free_function(&self->functions[i]);
     }
@@ -792,7 +856,6 @@ static void host_dealloc(PyObject *object) {
     Py_XDECREF(self->make_random);
     Py_XDECREF(self->exceptions);
     Py_XDECREF(self->objects);
-    free(self->threads);
     release(object);
     Py_DECREF(type);
 }
@@ -812,6 +875,9 @@ static PyObject *host_take(PyObject *object, PyObject *handles) {
         PyObject *key = PySequence_GetItem(handles, i);
         PyObject *value = key ? PyDict_GetItemWithError(self->objects, key) : NULL;
         if (!value) {
+            if (!PyErr_Occurred()) {
+                PyErr_SetString(PyExc_KeyError, "a sample of the batch was taken before");
+            }
             Py_CLEAR(list);
         } else {
             PyList_SetItem(list, i, Py_NewRef(value));
@@ -843,11 +909,13 @@ static PyType_Slot host_slots[] = {
     {Py_tp_doc, "Python functions and a Python dataset, for one pipeline."},
     {Py_tp_new, host_new},
     {Py_tp_dealloc, host_dealloc},
+    {Py_tp_traverse, host_traverse},
+    {Py_tp_clear, host_clear},
     {Py_tp_methods, host_methods},
     {0, NULL},
 };
 
 PyType_Spec host_spec = {.name = "millrace._core.Host",
                          .basicsize = sizeof(host),
-                         .flags = Py_TPFLAGS_DEFAULT,
+                         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                          .slots = host_slots};

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python functions and datasets inside a pipeline: what they give, and where they run."""
 import inspect
+import os
+import weakref
 
 import numpy as np
 
@@ -140,12 +142,22 @@ def probe(function, samples, name):
 # ---- Processes ----------------------------------------------------------------------------------
 
 
+_running = weakref.WeakSet()
+
+
+def _forget_in_child():
+    for processes in list(_running):
+        processes.forget()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
 class Processes:
     """Worker processes for the functions of a pipeline, started fresh (spawn)."""
 
     def __init__(self, functions, n):
         import multiprocessing
-        import os
 
         from . import _worker
         context = multiprocessing.get_context("spawn")
@@ -160,6 +172,7 @@ class Processes:
             theirs.close()
             self.connections.append(ours)
             self.processes.append(process)
+        _running.add(self)
 
     def sockets(self):
         return [connection.fileno() for connection in self.connections]
@@ -168,6 +181,14 @@ class Processes:
         names = [host.inputs(i)[0] for i in range(n_functions)]
         for connection in self.connections:
             connection.send(names)
+
+    def forget(self):
+        """In a forked child: they are the parent's, and multiprocessing must not end them."""
+        from multiprocessing import process
+        process._children.difference_update(self.processes)
+        for connection in self.connections:
+            connection.close()
+        self.connections, self.processes = [], []
 
     def close(self):
         for connection in self.connections:

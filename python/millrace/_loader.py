@@ -2,6 +2,8 @@
 """Loaders and batches: what the engine delivers, as numpy, torch or jax want it."""
 import atexit
 import json
+import operator
+import threading
 import time
 import weakref
 
@@ -32,7 +34,7 @@ class Ragged:
         return len(self.shapes)
 
     def __getitem__(self, i):
-        if not -len(self) <= i < len(self):
+        if not -len(self) <= operator.index(i) < len(self):
             raise IndexError(i)
         i = i % len(self)
         part = self.values[int(self.offsets[i]):int(self.offsets[i + 1])]
@@ -145,6 +147,17 @@ def _pinned(size):
     return torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
 
 
+def _whole_number(name, value, least):
+    """What is too much, the library knows."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} wants a whole number of at least {least}, not {value!r}") from None
+    if number < least or number >= 2**63:
+        raise ValueError(f"{name} wants a whole number of at least {least}, not {number}")
+    return number
+
+
 def _wants_pinned(options):
     if options["pin"] is not None:
         return options["pin"]
@@ -172,6 +185,7 @@ class Loader:
         self.rank, self.world = _world.detect(options["rank"], options["world"])
         state = self._options.pop("state")
         self._open(json.dumps(state) if state is not None else None)
+        self._total = self._core.steps_left
         _live.add(self)
 
     # ---- Opening ----
@@ -179,15 +193,20 @@ class Loader:
     def _core_options(self):
         o = self._options
         allocator = o["allocator"] or (_pinned if _wants_pinned(o) else None)
-        return {"threads": o["threads"], "world": self.world, "rank": self.rank,
-                "seed": -1 if o["seed"] is None else o["seed"], "batch": o["batch"] or 0,
-                "epochs": o["epochs"] or 0, "digest": o["digest"], "reads": o["reads"],
-                "batches_ahead": o["batches_ahead"], "read_ahead_bytes": o["read_ahead_bytes"],
-                "io": o["io"], "disable_cpu": o["disable_cpu"], "allocator": allocator,
-                "log": _log}
+        numbers = {"threads": (o["threads"], 0), "world": (self.world, 1), "rank": (self.rank, 0),
+                   "reads": (o["reads"], 0), "batches_ahead": (o["batches_ahead"], 0),
+                   "read_ahead_bytes": (o["read_ahead_bytes"], 0), "seed": (o["seed"], 0),
+                   "batch": (o["batch"], 1), "epochs": (o["epochs"], 1)}
+        given = {name: _whole_number(name, value, least)
+                 for name, (value, least) in numbers.items() if value is not None}
+        if o["io"] not in ("auto", "uring", "pread"):
+            raise ValueError(f'io cannot be {o["io"]!r}\n  hint: known: auto, uring, pread')
+        return {**given, "digest": o["digest"], "io": o["io"], "disable_cpu": o["disable_cpu"],
+                "allocator": allocator, "log": _log}
 
     def _open(self, state=None, first_epoch=0):
         """Replaces what is open, unless it fails."""
+        options = self._core_options()
         functions = list(self.pipeline._functions.items())
         wanted = max((f.processes for _, f in functions), default=0)
         processes = _host.Processes(functions, wanted) if wanted else None
@@ -195,15 +214,13 @@ class Loader:
             compiled, host = self.pipeline._compile(processes.sockets() if processes else ())
             if processes:
                 processes.begin(host, len(functions))
-            core = _core.Loader(compiled, state=state, first_epoch=first_epoch,
-                                **self._core_options())
+            core = _core.Loader(compiled, state=state, first_epoch=first_epoch, **options)
         except BaseException:
             if processes:
                 processes.close()
             raise
         self.close()
         self._core, self._host, self._processes = core, host, processes
-        self._total = core.steps_left
         self._epoch = json.loads(core.save())["epoch"]
         self._seed = json.loads(core.save())["seed"]
         self._started = None
@@ -217,15 +234,17 @@ class Loader:
     def close(self):
         """Ends threads and processes. Batches that were delivered stay valid."""
         core, self._core = self._core, None
-        if core is not None:
-            core.close()
         processes, self._processes = self._processes, None
-        if processes is not None:
-            processes.close()
+        if core is None:
+            return
+        if core.is_inside():  # the collector, or a function, in a thread that has to end
+            threading.Thread(target=_end, args=(core, processes)).start()
+        else:
+            _end(core, processes)
 
     def __del__(self):
         if getattr(self, "_core", None) is not None:
-            self.close()  # threads before the processes they talk to
+            self.close()
 
     def __enter__(self):
         return self
@@ -280,7 +299,8 @@ class Loader:
     # ---- Questions ----
 
     def __len__(self):
-        """Batches of the whole run, from where this loader started."""
+        """Batches of the whole run, from where this loader was when it was made. load_state_dict()
+        does not change it."""
         return self._total
 
     @property
@@ -353,6 +373,13 @@ class Loader:
 def _type_text(dtype, dims, layout):
     shape = ", ".join("?" if d < 0 else str(d) for d in dims)
     return f"{dtype}[{shape}] {layout}".rstrip()
+
+
+def _end(core, processes):
+    """Threads before the processes they talk to."""
+    core.close()
+    if processes is not None:
+        processes.close()
 
 
 def _log(text):

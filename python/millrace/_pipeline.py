@@ -2,6 +2,7 @@
 """Pipelines as Python values. Every step is checked by the library as it is added."""
 import json
 import os
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Pipeline:
             except ValueError:
                 _core.Pipeline(text)  # says where, as the command does
                 raise
-        if not functions or not isinstance(document, dict) or "source" not in document:
+        if not _has_functions(document):
             _core.Pipeline(_dumps(document))  # all of it is checked before any part is used
         return cls._from_parts(document, functions or {})
 
@@ -59,6 +60,7 @@ class Pipeline:
     def _from_parts(cls, document, functions):
         settings = dict(document)
         source, ops = settings.pop("source"), settings.pop("ops", [])
+        fields = settings.pop("fields", None)  # which a function may have made
         self = cls(_call(source), (), settings)
         for op in ops:
             name, values = _call(op)
@@ -70,7 +72,7 @@ class Pipeline:
                 self = self.map(call, field=values.get("field"), version=values.get("version"))
             else:
                 self = self._add(name, values)
-        return self
+        return self if fields is None else self._set("fields", fields)
 
     @property
     def document(self):
@@ -162,10 +164,12 @@ class Pipeline:
         fingerprint. Only what a function with a version made can be kept by .cache()."""
         if not callable(function):
             raise TypeError(f"map() takes a function, not {type(function).__name__}")
+        if isinstance(processes, bool) or not isinstance(processes, int) or processes < 0:
+            raise ValueError(f"processes wants a whole number of at least 0, not {processes!r}")
         if processes:
             _host.check_importable(function)
         name, entry = self._name_for(function), _host.Function(
-            function, None, _host.wants_random(function), field is not None, int(processes))
+            function, None, _host.wants_random(function), field is not None, processes)
         values = {"function": name}
         if version is not None and version != "":
             values["version"] = str(version)
@@ -257,6 +261,18 @@ class Pipeline:
         return Loader(self, options)
 
 
+def _is_call(item):
+    return isinstance(item, str) or (isinstance(item, dict) and len(item) == 1 and
+                                     isinstance(next(iter(item.values())), dict))
+
+
+def _has_functions(document):
+    """Whether a document is a proper one with map ops, which the library alone cannot read."""
+    ops = document.get("ops", []) if isinstance(document, dict) else None
+    return isinstance(ops, list) and all(map(_is_call, [document.get("source"), *ops])) and \
+        any(_call(op)[0] == "map" for op in ops)
+
+
 def _call(item):
     """{"name": {...}} or "name": the name and the parameters."""
     if isinstance(item, str):
@@ -331,6 +347,8 @@ def dataset(object, fields=None, *, names=None, version=""):
     if not hasattr(object, "__getitem__") or not hasattr(object, "__len__"):
         raise TypeError(f"{type(object).__name__} has no __getitem__ and __len__: an iterable alone "
                         "has no order to repeat and no place to resume at")
+    if isinstance(object, Mapping):
+        raise TypeError(f"{type(object).__name__} has keys, not samples from 0 to n - 1")
     if len(object) < 1:
         raise ValueError("the dataset is empty")
     if fields is not None:

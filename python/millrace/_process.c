@@ -224,6 +224,7 @@ static void give_back(processes *all, channel *c, bool broken) {
 
 /* ---- Messages: a fixed number of 64-bit words each way ---- */
 enum {
+    PLACE_WORDS = 4,
     WORDS = 160,
     REQUEST_HEAD = 10,
     ANSWER_HEAD = 8,
@@ -318,13 +319,14 @@ static int64_t *put_inputs(channel *c, const process_call *call, int64_t *word, 
     return word;
 }
 
-/* Where each output shall be written: its place in shared batch memory, or nowhere in particular,
- * which is the region after the inputs. */
+/* Where each output shall be written: its place in shared batch memory and how much fits there, or
+ * nowhere in particular, which is the region after the inputs. */
 static void put_outputs(processes *all, const process_call *call, int64_t *word) {
-    for (int32_t i = 0; i < call->n_out; i++, word += 3) {
+    for (int32_t i = 0; i < call->n_out; i++, word += PLACE_WORDS) {
         if (!call->out[i].data || !find_segment(all->segments, call->out[i].data, word)) {
             word[0] = NOWHERE;
         }
+        word[3] = (int64_t)call->out[i].size;
     }
 }
 

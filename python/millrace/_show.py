@@ -14,7 +14,8 @@ class Sheet:
         return self.png
 
     def __repr__(self):
-        return f"<millrace.Sheet {self.path or ''}{len(self.png)} bytes of PNG>"
+        place = f"{os.fspath(self.path)}, " if self.path is not None else ""
+        return f"<millrace.Sheet {place}{len(self.png)} bytes of PNG>"
 
 
 def show(batch, path=None, *, columns=0, cell=0):
@@ -22,11 +23,10 @@ def show(batch, path=None, *, columns=0, cell=0):
     than bytes spread over black to white. Written to `path` if given; a notebook shows it."""
     if getattr(batch, "_raw", None) is None:
         raise TypeError("show() takes a batch as a loader delivered it")
-    target = path or tempfile.mkstemp(suffix=".png")[1]
-    try:
-        batch._raw.sheet(os.fspath(target), columns, cell)
-        with open(target, "rb") as file:
-            return Sheet(file.read(), path)
-    finally:
-        if path is None:
-            os.unlink(target)
+    if path is None:
+        with tempfile.TemporaryDirectory() as folder:
+            sheet = show(batch, os.path.join(folder, "sheet.png"), columns=columns, cell=cell)
+            return Sheet(sheet.png, None)
+    batch._raw.sheet(os.fspath(path), columns, cell)
+    with open(path, "rb") as file:
+        return Sheet(file.read(), path)

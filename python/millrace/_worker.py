@@ -12,7 +12,7 @@ import numpy as np
 from . import _convert
 
 _WORDS, _REQUEST_HEAD, _ANSWER_HEAD, _DIMS, _NOWHERE = 160, 10, 8, 6, -1
-_VIEW = _DIMS + 3
+_VIEW, _PLACE = _DIMS + 3, 4
 _DTYPES = ("uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64", "int8", "int16",
            "uint16", "uint32", "uint64", "bool")
 _NUMPY = [np.dtype("uint16" if name == "bfloat16" else name) for name in _DTYPES]
@@ -110,12 +110,10 @@ class _Server:
 
     def place(self, words, i, array, used):
         """Writes an output where it belongs; returns its offset in our region, or nowhere."""
-        target = words[_REQUEST_HEAD + int(words[5]) * _VIEW + 3 * i:][:3]
-        if target[0] != _NOWHERE:
-            memory, offset = self.memory.segment(int(target[0]), int(target[1])), int(target[2])
-            if offset + array.nbytes <= len(memory):
-                _copy(memory, offset, array)
-                return _NOWHERE, used
+        target = words[_REQUEST_HEAD + int(words[5]) * _VIEW + _PLACE * i:][:_PLACE]
+        if target[0] != _NOWHERE and array.nbytes == target[3]:
+            _copy(self.memory.segment(int(target[0]), int(target[1])), int(target[2]), array)
+            return _NOWHERE, used
         region = self.memory.own(int(words[8]), used + array.nbytes)
         _copy(region, used, array)
         return used, used + _aligned(array.nbytes)

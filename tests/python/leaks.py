@@ -47,7 +47,19 @@ def capsules():
     np.from_dlpack(raw)
 
 
+class Owner:
+    """Has the loader that calls it: only the collector can end it."""
+
+    def __init__(self):
+        self.loader = images().map(self.work).loader(epochs=50)
+        next(self.loader)
+
+    def work(self, sample):
+        return sample
+
+
 CASES = {
+    "cycle": Owner,
     "images": lambda: take_all(images()),
     "tables": lambda: mr._core.tables(),
     "ragged": lambda: take_all(mr.files(PHOTOS).fields(["image", "path"]).batch(4)),

@@ -120,6 +120,8 @@ def test_ragged_fields():
                 assert image[i].tobytes() == file.read()
     with pytest.raises(IndexError):
         image[99]
+    with pytest.raises(TypeError):
+        image[0:2]
 
 
 def test_an_allocator_of_ones_own():
@@ -140,6 +142,38 @@ def test_an_allocator_of_ones_own():
     del batch
     gc.collect()
     assert all(ref() is None for ref, _, _ in made)
+
+
+def test_an_allocator_that_gives_too_little():
+    made = []
+
+    def allocate(_):
+        made.append(bytearray(3))
+        return made[-1]
+    with pytest.raises(MemoryError):
+        numbers(50, batch=10).loader(allocator=allocate)
+    made[0].append(1)  # which its memory would refuse while somebody looks at it
+
+
+class Owner:
+    """Has the loader that calls it."""
+
+    def __init__(self):
+        self.loader = numbers(50, batch=10).map(self.work).loader(epochs=1000)
+
+    def work(self, sample):
+        return sample
+
+
+def test_a_loader_in_a_cycle_with_its_function_is_collected():
+    owner = Owner()
+    next(owner.loader)
+    core, gone = weakref.ref(owner.loader), weakref.ref(owner)
+    threads = len(os.listdir("/proc/self/task"))
+    del owner
+    gc.collect()
+    assert core() is None and gone() is None
+    assert len(os.listdir("/proc/self/task")) < threads
 
 
 # ---- Order and state ---------------------------------------------------------------------------
@@ -196,6 +230,17 @@ def test_a_state_of_something_else_is_refused(change, said):
         with pytest.raises(mr.StateError, match=said):
             loader.load_state_dict(state)
         assert isinstance(next(loader), mr.Batch)  # it goes on as before
+
+
+def test_len_stays_where_a_state_is_loaded():
+    pipeline = numbers(20, batch=4, epochs=2)
+    with pipeline.loader() as loader:
+        next(loader)
+        state = loader.state_dict()
+    with pipeline.loader() as loader, pipeline.loader(state=state) as made_from_it:
+        loader.load_state_dict(state)
+        assert len(loader) == 10 and len(made_from_it) == 9
+        assert sum(1 for _ in loader) == sum(1 for _ in made_from_it) == 9
 
 
 def test_another_seed_says_which():
@@ -324,7 +369,36 @@ def test_ranks_share_every_step():
     assert [a + b for a, b in zip(*parts)] == whole
 
 
-# ---- Bad samples, statistics, looks --------------------------------------------------------------
+# ---- Bad values, bad samples, statistics, looks --------------------------------------------------
+
+
+@pytest.mark.parametrize("options,said", [
+    ({"threads": -1}, "threads wants a whole number of at least 0, not -1"),
+    ({"threads": 2**32 + 1}, "threads are too many"), ({"threads": 2**64}, "threads wants"),
+    ({"seed": -1}, "seed wants a whole number of at least 0"), ({"batch": 0}, "batch wants"),
+    ({"epochs": -1}, "epochs wants a whole number of at least 1"), ({"reads": -4}, "reads wants"),
+    ({"batches_ahead": -1}, "batches_ahead wants"), ({"read_ahead_bytes": -1}, "read_ahead_bytes"),
+    ({"rank": 0, "world": 0}, "world wants"), ({"rank": -1, "world": 2}, "rank wants"),
+    ({"io": "fast"}, "io cannot be 'fast'"), ({"disable_cpu": "sse"}, "unknown CPU feature"),
+    ({"to": "tf"}, "to must be"), ({"ragged": "no"}, "ragged must be")])
+def test_options_out_of_range_are_refused(options, said):
+    with pytest.raises(ValueError, match=said):
+        numbers().loader(**options)
+
+
+def test_options_of_other_types_are_refused():
+    for options in ({"seed": 1.5}, {"threads": "2"}, {"batch": [3]}):
+        with pytest.raises(TypeError, match="wants a whole number"):
+            numbers().loader(**options)
+
+
+def test_file_names_of_any_bytes(tmp_path):
+    (tmp_path / "a").mkdir()
+    with open(os.fsencode(tmp_path) + b"/a/\xff.jpg", "wb") as file:
+        file.write(b"junk")
+    with pytest.raises(mr.SampleError) as caught:
+        list(mr.files(tmp_path).decode_image().center_crop(8).loader())
+    assert "xFF.jpg" in caught.value.file
 
 
 @pytest.fixture(name="damaged")
@@ -388,7 +462,9 @@ def test_show(tmp_path):
         cell = picture[top:top + 40, left:left + 40].astype(float)
         want = (batch["image"][i].transpose(1, 2, 0) - low) / (high - low) * 255
         assert np.abs(cell - want).max() <= 0.51
-    assert len(mr.show(batch).png) > 100
+    files = len(os.listdir("/proc/self/fd"))
+    assert len(mr.show(batch).png) > 100 and len(os.listdir("/proc/self/fd")) == files
+    assert repr(mr.show(batch, tmp_path / "b.png")).startswith(f"<millrace.Sheet {tmp_path}/b.png, ")
     with pytest.raises(TypeError, match="as a loader delivered it"):
         mr.show({"image": 1})
     with pytest.raises(TypeError, match="no images"):

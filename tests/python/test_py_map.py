@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 import traceback
 
 import numpy as np
@@ -53,6 +54,22 @@ def fail_on_three(sample):
 
 def wrong_shape(sample):
     return {"x": np.zeros(3 if sample["index"] == 7 else 2, np.float32)}
+
+
+def too_much_later(sample):
+    """More than fits into its place, after its neighbours are done."""
+    i = int(sample["index"])
+    if i == 3:
+        time.sleep(0.3)
+    return {"x": np.full(16 if i == 3 else 4, i), "index": sample["index"]}
+
+
+def complain(sample):
+    raise ValueError("\u20ac" * 3000)
+
+
+def complain_badly(sample):
+    raise ValueError("\udcff is half a letter")
 
 
 def leave(sample):
@@ -145,6 +162,23 @@ def test_another_shape_than_the_first_is_said(processes):
     assert caught.value.index == 7
 
 
+@pytest.mark.parametrize("processes", [0, 2])
+def test_too_much_does_not_reach_the_neighbours(processes):
+    fields = {"x": ("int64", (4,)), "index": "int64"}
+    pipeline = photos().map(too_much_later, fields=fields, processes=processes)
+    with pipeline.batch(10).shuffle(False).on_error("skip").loader(threads=2) as loader:
+        batch = next(loader)
+    assert (batch["x"] == batch.samples[:, None]).all() and batch.samples[3] != 3
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_any_text_of_an_exception_arrives(processes):
+    for function, said in ((complain, "ValueError: \u20ac\u20ac"), (complain_badly, "half a letter")):
+        pipeline = photos().map(function, fields={"x": "int64"}, processes=processes)
+        with pipeline.loader() as loader, pytest.raises(mr.SampleError, match=said):
+            next(loader)
+
+
 def test_a_process_that_dies_is_an_error_not_a_hang():
     with pytest.raises(mr.SampleError, match="ended unexpectedly"):
         list(photos().map(leave, processes=1).loader())
@@ -196,8 +230,15 @@ def test_maps_after_maps_and_in_documents():
                  for op in pipeline.document["ops"] if "map" in op}
     again = mr.Pipeline.from_json(str(pipeline), functions=functions)
     assert digest(again) == digest(pipeline)
-    with pytest.raises(ValueError, match="functions="):
-        mr.Pipeline.from_json(str(pipeline), functions={"other": double})
+    for others in ({"other": double}, None):
+        with pytest.raises(ValueError, match="functions="):
+            mr.Pipeline.from_json(str(pipeline), functions=others)
+    chosen = photos().map(jitter).fields(["draw"])
+    again = mr.Pipeline.from_json(chosen.document, functions={"test_py_map:jitter": jitter})
+    assert again.fingerprint == chosen.fingerprint
+    for bad in ({"source": 3}, {"source": "files", "ops": [3]}, {"source": "files", "ops": 3}, "[]"):
+        with pytest.raises(ValueError):
+            mr.Pipeline.from_json(bad, functions={"other": double})
     assert photos().map(double, version=2).fingerprint != photos().map(double).fingerprint
 
 
@@ -212,6 +253,9 @@ def test_bad_functions():
         photos().map(lambda s: {"x": object()})
     with pytest.raises(TypeError, match="not a lambda"):
         photos().map(lambda s: s, processes=2)
+    for processes in (-1, "2", True):
+        with pytest.raises(ValueError, match="processes wants a whole number"):
+            photos().map(double, processes=processes)
     with pytest.raises(ValueError, match='no field "picture"'):
         photos().map(mirror, field="picture")
 
@@ -288,9 +332,20 @@ def test_a_dataset_that_fails():
     assert isinstance(caught.value.__cause__, OSError)
 
 
+def test_texts_and_foreign_byte_orders_of_numpy():
+    with mr.dataset(np.array(["a", "bc", "d\u00e9f"])).batch(3).shuffle(False).loader() as loader:
+        assert next(loader)["data"].texts() == ["a", "bc", "d\u00e9f"]
+    values = np.arange(12, dtype=">i4").reshape(4, 3)
+    with mr.dataset(values).batch(4).shuffle(False).loader() as loader:
+        data = next(loader)["data"]
+    assert data.dtype == np.int32 and (data == values).all()
+
+
 def test_what_is_no_dataset():
     with pytest.raises(TypeError, match="__getitem__"):
         mr.dataset(iter([1]))
+    with pytest.raises(TypeError, match="has keys"):
+        mr.dataset({"image": [1], "label": [2]})
     with pytest.raises(ValueError, match="empty"):
         mr.dataset([])
     with pytest.raises(TypeError, match="differ in type"):
@@ -313,7 +368,6 @@ def test_processes_leave_nothing_behind(tmp_path):
                          check=False)
     pids = out.stdout.split()
     assert len(pids) == 2, out.stderr
-    import time
     end = time.monotonic() + 20
     while time.monotonic() < end and any(os.path.exists(f"/proc/{pid}/exe") for pid in pids):
         time.sleep(0.05)

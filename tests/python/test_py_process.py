@@ -102,6 +102,91 @@ print(len(list(loader)))
     assert out.stdout.splitlines()[-1] == "124" and out.returncode == 0, out.stderr
 
 
+def test_fork_beside_python_functions():
+    """The child forgets threads and processes of the parent, and ends none of them."""
+    code = """
+import gc, multiprocessing, numpy
+def in_child(loader):
+    try:
+        next(loader)
+    except RuntimeError as error:
+        assert "parent process" in str(error)
+if __name__ == "__main__":
+    data = mr.dataset(numpy.arange(400)).batch(8).shuffle(False)
+    for processes in (0, 2):
+        loader = data.map(numpy.negative, field="data", processes=processes).loader()
+        seen = next(loader)["data"].tolist()
+        for way in range(2):
+            if (pid := os.fork()) == 0:
+                in_child(loader)
+                if way:
+                    loader.close()
+                    del loader
+                    gc.collect()
+                sys.exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+        child = multiprocessing.get_context("fork").Process(target=in_child, args=(loader,))
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+        for batch in loader:
+            seen += batch["data"].tolist()
+        print(seen == [-i for i in range(400)])
+"""
+    out = run(code)
+    assert out.stdout == "True\nTrue\n" and "Traceback" not in out.stderr, out.stderr
+
+
+def test_a_signals_handler_may_save_and_close():
+    code = """
+def handler(*_):
+    print(loader.state_dict()["position"])
+    if close:
+        loader.close()
+signal.signal(signal.SIGALRM, handler)
+tardy = mr.dataset(list(range(80))).map(lambda v: time.sleep(0.1) or v, field="data",
+                                        fields="int64").batch(8)
+for close in (False, True):
+    loader = tardy.loader(threads=1)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        print(next(loader).size)
+    except ValueError as error:
+        print(error)
+"""
+    out = run(code)
+    assert out.stdout == "0\n8\n0\nthe loader is closed\n", out.stderr
+
+
+def test_the_collector_may_end_a_loader_in_its_own_thread():
+    code = """
+import gc
+main, go, done = threading.get_ident(), threading.Event(), threading.Event()
+def collect(value):
+    time.sleep(0.002)
+    if go.is_set() and threading.get_ident() != main:
+        gc.collect()
+        done.set()
+    return value
+gc.disable()
+before = len(os.listdir("/proc/self/task"))
+loader = mr.dataset(list(range(900))).map(collect, field="data", fields="int64").batch(2).loader(
+    epochs=1000, threads=2, batches_ahead=1000)
+next(loader)
+cycle = [loader]
+cycle.append(cycle)
+del loader, cycle
+go.set()
+assert done.wait(30)
+end = time.monotonic() + 30
+while len(os.listdir("/proc/self/task")) > before and time.monotonic() < end:
+    time.sleep(0.01)
+print(len(os.listdir("/proc/self/task")) == before)
+"""
+    out = run(code)
+    assert out.stdout == "True\n" and out.returncode == 0, out.stderr
+
+
 def test_exit_in_the_middle():
     for code in ("loader = numbers.epochs(1000).loader()\nnext(loader)\n",
                  "loader = steady.loader(threads=2)\nnext(loader)\n",
