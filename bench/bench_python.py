@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Python costs: the same pipeline from the command and from Python, and a torch Dataset through
-millrace and through torch's own DataLoader. Best of three runs each.
+millrace and through torch's own DataLoader. Best of five runs each.
 
     scripts/python bench
 """
@@ -15,11 +15,13 @@ import numpy as np
 import millrace as mr
 
 COMMAND = os.path.join(os.path.dirname(os.environ["MILLRACE_LIB"]), "millrace")
-RUNS = 3
+RUNS = 5
 
 
-def best(measure):
-    return max(measure() for _ in range(RUNS))
+def best(*measures):
+    """Of each; they take turns, so that a machine which changes its mind changes it for all."""
+    rates = [[measure() for measure in measures] for _ in range(RUNS)]
+    return [max(column) for column in zip(*rates)]
 
 
 def row(name, value, unit="samples/s"):
@@ -53,15 +55,16 @@ def python_per_batch():
 
 
 def engine():
-    pipeline = mr.synthetic(samples=500_000, shape=[3072]).batch(256).epochs(3)
+    pipeline = mr.synthetic(samples=500_000, shape=[3072]).batch(256).epochs(12)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(str(pipeline))
         file.flush()
         for threads in (1, 2):
-            row(f"3 KB samples, batches of 256, command, {threads} threads",
-                best(lambda: from_command(file.name, threads)))
-            row(f"3 KB samples, batches of 256, Python, {threads} threads",
-                best(lambda: from_python(pipeline, threads)))
+            command, python = best(lambda: from_command(file.name, threads),
+                                   lambda: from_python(pipeline, threads))
+            row(f"3 KB samples, batches of 256, command, {threads} threads", command)
+            row(f"3 KB samples, batches of 256, Python, {threads} threads", python)
+            row("    of the command's", 100 * python / command, "%")
     row("Python per batch", min(python_per_batch() for _ in range(RUNS)), "microseconds")
 
 
@@ -116,14 +119,14 @@ def datasets():
         n = len(dataset)
         for workers in (1, 2):
             options = {"batch_size": batch, "shuffle": True, "num_workers": workers}
-            row(f"{name}, torch DataLoader, {workers} workers",
-                best(lambda: rate(DataLoader(dataset, persistent_workers=True, **options).__iter__,
-                                  n)))
-            row(f"{name}, millrace.torch.DataLoader, {workers} workers",
-                best(lambda: rate(mr.torch.DataLoader(dataset, **options).__iter__, n)))
             pipeline = mr.dataset(dataset).batch(batch)
-            row(f"{name}, mr.dataset, {workers} threads",
-                best(lambda: rate(epochs_of(pipeline, workers), n)))
+            rates = best(
+                lambda: rate(DataLoader(dataset, persistent_workers=True, **options).__iter__, n),
+                lambda: rate(mr.torch.DataLoader(dataset, **options).__iter__, n),
+                lambda: rate(epochs_of(pipeline, workers), n))
+            row(f"{name}, torch DataLoader, {workers} workers", rates[0])
+            row(f"{name}, millrace.torch.DataLoader, {workers} workers", rates[1])
+            row(f"{name}, mr.dataset, {workers} threads", rates[2])
 
 
 if __name__ == "__main__":
