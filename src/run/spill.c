@@ -167,11 +167,22 @@ static struct timespec after(int64_t ns) {
     return (struct timespec){then / 1000000000, then % 1000000000};
 }
 
+static void close_env(mr_store *store, int32_t env) {
+    atomic_store(&store->closed_until[env], mr_store_clock() + pause_ns);
+}
+
+static void close_all(mr_store *store) {
+    for (int32_t i = 0; i < store->place.n_envs; i++) {
+        close_env(store, i);
+    }
+}
+
 static void wait_for_room(mr_store *store) {
     const struct timespec deadline = after(patience_ns);
     while (store->queued_bytes > QUEUE_BYTES && !store->stopping) {
         if (pthread_cond_timedwait(&store->room, &store->lock, &deadline) == ETIMEDOUT) {
-            return; /* the disk is stuck: the training is not to be */
+            close_all(store); /* the disk is stuck: the training is not to be */
+            return;
         }
     }
 }
@@ -253,10 +264,6 @@ typedef struct group {
     int32_t n;
     int64_t bytes;
 } group;
-
-static void close_env(mr_store *store, int32_t env) {
-    atomic_store(&store->closed_until[env], mr_store_clock() + pause_ns);
-}
 
 /* A value that is not small beside its environment would cost many others. */
 static bool is_too_large(const mr_store *store, int64_t bytes) {

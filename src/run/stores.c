@@ -440,7 +440,10 @@ static void note_damage(mr_store *store) {
 }
 
 void mr_store_doubt(mr_store *store, const mr_store_key *key) {
+    mr_error ignored = MR_ERROR_INIT;
     atomic_fetch_add(&store->damaged, 1);
     note_damage(store);
-    mr_env_delete(store->envs[mr_store_env_of(store, key)], key);
+    if (mr_place_mark(&store->place, &ignored) == MR_OK) {
+        mr_env_delete(store->envs[mr_store_env_of(store, key)], key);
+    }
 }

@@ -33,8 +33,11 @@ struct mr_env_reader {
 
 enum { READERS = MR_ENV_LOCK_BYTES / 64 - 8 }; /* threads of all processes together */
 
-/* ---- Guarded calls of LMDB: it reads the mapped file itself ---- */
+/* ---- Guarded calls of LMDB: it reads the mapped file itself ----
+ * Writes go through cursors of their own: those of mdb_put and mdb_del lie on the stack, where a
+ * fault leaves them behind for abort to free. */
 typedef struct call {
+    MDB_env *lmdb;
     MDB_txn *txn;
     MDB_dbi dbi;
     MDB_cursor *cursor;
@@ -60,14 +63,35 @@ static void do_cursor_del(void *user) {
     c->result = mdb_cursor_del(c->cursor, 0);
 }
 
-static void do_put(void *user) {
+static void do_cursor_put(void *user) {
     call *c = user;
-    c->result = mdb_put(c->txn, c->dbi, &c->key, &c->data, c->flags);
+    c->result = mdb_cursor_put(c->cursor, &c->key, &c->data, c->flags);
 }
 
-static void do_del(void *user) {
+static void do_begin(void *user) {
     call *c = user;
-    c->result = mdb_del(c->txn, c->dbi, &c->key, NULL);
+    c->result = mdb_txn_begin(c->lmdb, NULL, c->flags, &c->txn);
+}
+
+static void do_renew(void *user) {
+    call *c = user;
+    c->result = mdb_txn_renew(c->txn);
+}
+
+static void do_sync(void *user) {
+    call *c = user;
+    c->result = mdb_env_sync(c->lmdb, 1);
+}
+
+static void do_close(void *user) {
+    call *c = user;
+    mdb_env_close(c->lmdb);
+}
+
+static void do_check_readers(void *user) {
+    call *c = user;
+    int dead = 0;
+    c->result = mdb_reader_check(c->lmdb, &dead);
 }
 
 static void do_commit(void *user) {
@@ -90,6 +114,31 @@ static int guarded(mr_env *env, void (*body)(void *), call *c) {
 
 static MDB_val value_of(const void *data, size_t size) {
     return (MDB_val){size, (void *)(uintptr_t)data};
+}
+
+/* Killed processes leave their places, and with them what they were reading. */
+static void forget_dead_readers(const mr_env *env) {
+    call c = {.lmdb = env->lmdb};
+    mr_guard_call(do_check_readers, &c);
+}
+
+/* A transaction begins with reading the first two pages, which a writer does with its lock taken:
+ * a fault there would keep the lock, so what can be foreseen is. */
+static bool is_cut_short(const mr_env *env) {
+    mdb_filehandle_t file;
+    struct stat info;
+    return mdb_env_get_fd(env->lmdb, &file) == 0 && fstat(file, &info) == 0 &&
+           info.st_size < 2 * (off_t)env->page;
+}
+
+static int begin(mr_env *env, unsigned flags, MDB_txn **txn) {
+    call c = {.lmdb = env->lmdb, .flags = flags};
+    if (is_cut_short(env)) {
+        atomic_store(&env->doubtful, true);
+    }
+    int code = mr_env_is_doubtful(env) ? EIO : guarded(env, do_begin, &c);
+    *txn = code == 0 ? c.txn : NULL;
+    return code;
 }
 
 /* ---- Opening ---- */
@@ -138,18 +187,25 @@ static void do_open(void *user) {
     o->result = o->result ? o->result : open_table(o->env);
 }
 
+/* Where LMDB would abort the process because a page contradicts it. */
+static void on_contradiction(MDB_env *lmdb, const char *text) {
+    (void)lmdb;
+    (void)text;
+    mr_guard_escape();
+}
+
 static int open_lmdb(mr_env *env, const mr_place *place, int64_t size) {
     opening o = {env, place, size, 0};
-    int dead = 0;
     int code = mdb_env_create(&env->lmdb);
     if (code != 0) {
         return code;
     }
+    mdb_env_set_assert(env->lmdb, on_contradiction);
     if (!mr_guard_call(do_open, &o)) {
         return EIO;
     }
     if (o.result == 0) {
-        mdb_reader_check(env->lmdb, &dead); /* killed processes leave their places */
+        forget_dead_readers(env);
     }
     if (o.result == 0 && place->group) {
         share_with_group(env, mr_place_mode(place));
@@ -183,7 +239,8 @@ mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_
 void mr_env_close(mr_env *env) {
     if (env) {
         if (env->lmdb) {
-            mdb_env_close(env->lmdb);
+            call c = {.lmdb = env->lmdb};
+            mr_guard_call(do_close, &c); /* a fault leaves a little memory behind */
         }
         free(env->path);
         mr_free(env);
@@ -191,7 +248,8 @@ void mr_env_close(mr_env *env) {
 }
 
 bool mr_env_sync(mr_env *env) {
-    return mdb_env_sync(env->lmdb, 1) == 0;
+    call c = {.lmdb = env->lmdb};
+    return !mr_env_is_doubtful(env) && guarded(env, do_sync, &c) == 0;
 }
 
 /* In pieces worth a disk's while. */
@@ -212,11 +270,10 @@ bool mr_env_is_doubtful(const mr_env *env) {
 /* ---- Reading ---- */
 mr_env_reader *mr_env_reader_new(mr_env *env) {
     mr_env_reader *reader = mr_zalloc(1, sizeof *reader);
-    int code = reader ? mdb_txn_begin(env->lmdb, NULL, MDB_RDONLY, &reader->txn) : ENOMEM;
+    int code = reader ? begin(env, MDB_RDONLY, &reader->txn) : ENOMEM;
     if (code == MDB_READERS_FULL) {
-        int dead = 0;
-        mdb_reader_check(env->lmdb, &dead);
-        code = mdb_txn_begin(env->lmdb, NULL, MDB_RDONLY, &reader->txn);
+        forget_dead_readers(env);
+        code = begin(env, MDB_RDONLY, &reader->txn);
     }
     if (code != 0) {
         mr_free(reader);
@@ -235,7 +292,8 @@ void mr_env_reader_free(mr_env_reader *reader) {
 }
 
 bool mr_env_begin(mr_env_reader *reader) {
-    reader->active = !mr_env_is_doubtful(reader->env) && mdb_txn_renew(reader->txn) == 0;
+    call c = {.txn = reader->txn};
+    reader->active = !mr_env_is_doubtful(reader->env) && guarded(reader->env, do_renew, &c) == 0;
     return reader->active;
 }
 
@@ -274,10 +332,6 @@ static mr_env_result outcome(int code, mr_error *err) {
     return MR_ENV_FAILED;
 }
 
-static int begin_write(mr_env *env, MDB_txn **txn) {
-    return mr_env_is_doubtful(env) ? EIO : mdb_txn_begin(env->lmdb, NULL, 0, txn);
-}
-
 /* Commit frees the transaction, also when it fails. But where it reads the map, to note which pages
  * became free, it has written nothing yet: after a fault there the transaction is still whole, and
  * abort gives its lock back to the other processes. */
@@ -295,22 +349,22 @@ static int end_write(mr_env *env, MDB_txn *txn, int code) {
 }
 
 static int put_all(mr_env *env, MDB_txn *txn, const mr_env_item *items, int32_t n) {
-    int code = 0;
+    MDB_cursor *cursor = NULL;
+    int code = mdb_cursor_open(txn, env->dbi, &cursor);
     for (int32_t i = 0; i < n && code == 0; i++) {
-        call c = {.txn = txn,
-                  .dbi = env->dbi,
+        call c = {.cursor = cursor,
                   .key = value_of(items[i].key, sizeof *items[i].key),
                   .data = value_of(items[i].data, items[i].size),
                   .flags = MDB_NOOVERWRITE};
-        code = guarded(env, do_put, &c);
+        code = guarded(env, do_cursor_put, &c);
         code = code == MDB_KEYEXIST ? 0 : code; /* made twice is made the same */
     }
-    return code;
+    return code; /* the cursor ends with the transaction */
 }
 
 mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_error *err) {
     MDB_txn *txn = NULL;
-    int code = begin_write(env, &txn);
+    int code = begin(env, 0, &txn);
     if (code == 0) {
         code = end_write(env, txn, put_all(env, txn, items, n));
     }
@@ -319,9 +373,11 @@ mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_er
 
 void mr_env_delete(mr_env *env, const mr_store_key *key) {
     MDB_txn *txn = NULL;
-    if (begin_write(env, &txn) == 0) {
-        call c = {.txn = txn, .dbi = env->dbi, .key = value_of(key, sizeof *key)};
-        end_write(env, txn, guarded(env, do_del, &c));
+    if (begin(env, 0, &txn) == 0) {
+        call c = {.key = value_of(key, sizeof *key), .op = MDB_SET};
+        int code = mdb_cursor_open(txn, env->dbi, &c.cursor);
+        code = code ? code : guarded(env, do_cursor_get, &c);
+        end_write(env, txn, code ? code : guarded(env, do_cursor_del, &c));
     }
 }
 
@@ -343,7 +399,9 @@ static int consider(eviction *e, call *c) {
     if (c->key.mv_size != sizeof(mr_store_key)) {
         return 0;
     }
-    memcpy(&e->env->hand, c->key.mv_data, sizeof e->env->hand);
+    if (!mr_guard_copy(&e->env->hand, c->key.mv_data, sizeof e->env->hand)) {
+        return EIO;
+    }
     if (!e->choose(e->user, &e->env->hand, c->data.mv_size)) {
         return 0;
     }
@@ -378,14 +436,14 @@ static int walk_round(eviction *e, MDB_txn *txn) {
     if (code == 0 && e->freed < e->wanted && left > 0) {
         code = walk_part(e, &first, &left);
     }
-    mdb_cursor_close(e->cursor);
     return code;
 }
 
 int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *user, int64_t *n) {
     eviction e = {.env = env, .choose = choose, .user = user, .wanted = bytes};
     MDB_txn *txn = NULL;
-    int code = begin_write(env, &txn);
+    forget_dead_readers(env);
+    int code = begin(env, 0, &txn);
     if (code == 0) {
         code = end_write(env, txn, walk_round(&e, txn));
     }
@@ -397,14 +455,14 @@ int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *us
 mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *err) {
     MDB_txn *txn = NULL;
     call c = {.op = MDB_FIRST};
-    int code = mr_env_is_doubtful(env) ? EIO : mdb_txn_begin(env->lmdb, NULL, MDB_RDONLY, &txn);
+    int code = begin(env, MDB_RDONLY, &txn);
     code = code ? code : mdb_cursor_open(txn, env->dbi, &c.cursor);
     bool more = true;
     while (code == 0 && more && (code = guarded(env, do_cursor_get, &c)) == 0) {
         mr_store_key key;
         if (c.key.mv_size == sizeof key) {
-            memcpy(&key, c.key.mv_data, sizeof key);
-            more = visit(user, &key, c.data.mv_data, c.data.mv_size);
+            more = mr_guard_copy(&key, c.key.mv_data, sizeof key) &&
+                   visit(user, &key, c.data.mv_data, c.data.mv_size);
         }
         c.op = MDB_NEXT;
     }
@@ -417,11 +475,6 @@ mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *er
     return code == 0 || code == MDB_NOTFOUND ? MR_OK : failed(err, code, "cannot read the store");
 }
 
-int64_t mr_env_count(mr_env *env) {
-    MDB_stat info;
-    return mdb_env_stat(env->lmdb, &info) == 0 ? (int64_t)info.ms_entries : 0;
-}
-
 int64_t mr_env_bytes(const mr_env *env) {
     struct stat info;
     return stat(env->path, &info) == 0 ? (int64_t)info.st_size : 0;
@@ -430,7 +483,7 @@ int64_t mr_env_bytes(const mr_env *env) {
 /* ---- Notes ---- */
 bool mr_env_read_note(mr_env *env, const void *key, size_t key_size, char out[MR_NOTE_BYTES]) {
     MDB_txn *txn = NULL;
-    if (mr_env_is_doubtful(env) || mdb_txn_begin(env->lmdb, NULL, MDB_RDONLY, &txn) != 0) {
+    if (begin(env, MDB_RDONLY, &txn) != 0) {
         return false;
     }
     call c = {.txn = txn, .dbi = env->dbi, .key = value_of(key, key_size)};
@@ -444,7 +497,7 @@ bool mr_env_change_note(mr_env *env, const void *key, size_t key_size, mr_env_ch
                         void *user) {
     MDB_txn *txn = NULL;
     char note[MR_NOTE_BYTES] = {0};
-    if (begin_write(env, &txn) != 0) {
+    if (begin(env, 0, &txn) != 0) {
         return false;
     }
     call c = {.txn = txn, .dbi = env->dbi, .key = value_of(key, key_size)};
@@ -455,7 +508,8 @@ bool mr_env_change_note(mr_env *env, const void *key, size_t key_size, mr_env_ch
     if (code == 0 || code == MDB_NOTFOUND) {
         change(user, note);
         c.data = value_of(note, sizeof note);
-        code = guarded(env, do_put, &c);
+        code = mdb_cursor_open(txn, env->dbi, &c.cursor);
+        code = code ? code : guarded(env, do_cursor_put, &c);
     }
     return end_write(env, txn, code) == 0;
 }

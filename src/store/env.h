@@ -36,7 +36,7 @@ bool mr_env_find(mr_env_reader *reader, const mr_store_key *key, const void **da
 /* What was found will be read soon: the disk may begin. Does not wait. */
 void mr_env_fetch(const mr_env_reader *reader, const void *data, size_t size);
 
-/* ---- Writing: one transaction each; the caller is one thread at a time ---- */
+/* ---- Writing: one transaction each, from any thread; evicting from one thread at a time ---- */
 typedef struct mr_env_item {
     const mr_store_key *key;
     const void *data;
@@ -63,7 +63,6 @@ int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *us
 /* Visits every entry with its value; false ends the walk. */
 typedef bool mr_env_visit(void *user, const mr_store_key *key, const void *data, size_t size);
 mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *err);
-int64_t mr_env_count(mr_env *env);
 int64_t mr_env_bytes(const mr_env *env); /* of the file */
 
 /* ---- Notes: small texts of one size, changed in one transaction ---- */

@@ -17,6 +17,7 @@ typedef struct guard {
 /* Initial-exec: reading it in a signal handler must not allocate. */
 static __attribute__((tls_model("initial-exec"))) _Thread_local guard *active;
 static struct sigaction before;
+static bool below; /* removed while another handler stood over ours: it may still call ours */
 
 static bool is_ours(const guard *g, const char *address) {
     return g && (!g->low || (address >= g->low && address < g->high));
@@ -40,20 +41,36 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
     pass_on(signal_number, info, context);
 }
 
-/* NODEFER: the mask need not be restored by the jump, which saves a system call per guard. */
+static bool is_handler(const struct sigaction *action) {
+    return (action->sa_flags & SA_SIGINFO) ||
+           (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
+}
+
+static bool is_on_top(const struct sigaction *current) {
+    return (current->sa_flags & SA_SIGINFO) && current->sa_sigaction == on_fault;
+}
+
+/* NODEFER: the mask need not be restored by the jump, which saves a system call per guard.
+ * Where another handler stands over ours from last time, ours over it would make a circle. */
 void mr_guard_install(void) {
-    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+    struct sigaction current, action = {.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
     action.sa_sigaction = on_fault;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, &before);
+    if (sigaction(SIGBUS, NULL, &current) != 0 || is_on_top(&current) ||
+        (below && is_handler(&current))) {
+        return;
+    }
+    before = current;
+    sigaction(SIGBUS, &action, NULL);
 }
 
 /* Somebody may have put a handler over ours: then ours stays below theirs. */
 void mr_guard_remove(void) {
     struct sigaction current;
-    if (sigaction(SIGBUS, NULL, &current) == 0 && (current.sa_flags & SA_SIGINFO) &&
-        current.sa_sigaction == on_fault) {
+    if (sigaction(SIGBUS, NULL, &current) == 0 && is_on_top(&current)) {
         sigaction(SIGBUS, &before, NULL);
+    } else {
+        below = true;
     }
 }
 
@@ -67,6 +84,12 @@ static bool guarded(guard *g, void (*body)(void *user), void *user) {
     body(user);
     active = outer;
     return true;
+}
+
+void mr_guard_escape(void) {
+    if (active) {
+        siglongjmp(active->jump, 1);
+    }
 }
 
 bool mr_guard_call(void (*body)(void *user), void *user) {

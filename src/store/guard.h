@@ -20,6 +20,9 @@ void mr_guard_remove(void);
  * and touch no lock. */
 bool mr_guard_call(void (*body)(void *user), void *user);
 
+/* Inside a guarded call: ends it as a fault would. Elsewhere it returns. */
+void mr_guard_escape(void);
+
 /* memcpy; false: the source could not be read. */
 bool mr_guard_copy(void *to, const void *from, size_t size);
 

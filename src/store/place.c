@@ -383,16 +383,31 @@ static void boot_id(char *text, size_t size) {
     text[length > 0 ? length : 0] = '\0';
 }
 
+static bool write_at_start(int fd, const char *text) {
+    size_t length = strlen(text);
+    return pwrite(fd, text, length, 0) == (ssize_t)length;
+}
+
+/* In place: several processes may do this at once, and all write the same. What a fault leaves
+ * half written is no boot's name. */
 mr_status mr_place_mark(mr_place *place, mr_error *err) {
-    char now[64], mark[64];
-    if (place->marked) {
+    char now[64];
+    if (atomic_load(&place->marked)) {
         return MR_OK;
     }
+    int fd = openat(place->dir, "unsynced", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                    mr_place_mode(place));
     boot_id(now, sizeof now);
-    if (!read_small(place, "unsynced", mark, sizeof mark) || strcmp(mark, now) != 0) {
-        MR_TRY(write_small(place, "unsynced", now[0] ? now : "unknown\n", err));
+    bool done = fd >= 0 && write_at_start(fd, now[0] ? now : "unknown\n") && fsync(fd) == 0 &&
+                fsync(place->dir) == 0;
+    int sys = done ? 0 : errno;
+    if (fd >= 0) {
+        close(fd);
     }
-    place->marked = true;
+    if (!done) {
+        return failed(err, sys ? sys : EIO, "cannot write into", place->path);
+    }
+    atomic_store(&place->marked, true);
     return MR_OK;
 }
 

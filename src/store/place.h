@@ -12,6 +12,8 @@
 #ifndef MR_STORE_PLACE_H
 #define MR_STORE_PLACE_H
 
+#include <stdatomic.h>
+
 #include <millrace/millrace.h>
 
 #define MR_PLACE_FORMAT 1
@@ -33,7 +35,7 @@ typedef struct mr_place {
     int32_t n_envs;
     int32_t tier;
     bool group;
-    bool marked; /* this process wrote the mark `unsynced` */
+    atomic_bool marked; /* this process wrote the mark `unsynced` */
 } mr_place;
 
 /* Creates what is missing; a size of 0 means the store's own. Log: what was thrown away and why.
