@@ -48,10 +48,22 @@ static int64_t env_size(const mr_place *place) {
     return rest / place->n_envs - MR_ENV_LOCK_BYTES;
 }
 
+/* One that cannot be opened is made anew by whoever is alone. */
+static mr_status open_env(mr_store *store, int32_t i, mr_error *err) {
+    mr_place *place = &store->place;
+    mr_status status = mr_env_open(&store->envs[i], place, i, store->env_bytes, err);
+    if (status == MR_E_CORRUPT && mr_place_be_alone(place)) {
+        mr_place_forget_env(place, i);
+        mr_place_share(place);
+        status = mr_env_open(&store->envs[i], place, i, store->env_bytes, err);
+    }
+    return status;
+}
+
 static mr_status open_envs(mr_store *store, mr_error *err) {
     store->env_bytes = env_size(&store->place);
     for (int32_t i = 0; i < store->place.n_envs; i++) {
-        MR_TRY(mr_env_open(&store->envs[i], &store->place, i, store->env_bytes, err));
+        MR_TRY(open_env(store, i, err));
     }
     return MR_OK;
 }

@@ -202,7 +202,7 @@ static int open_lmdb(mr_env *env, const mr_place *place, int64_t size) {
     }
     mdb_env_set_assert(env->lmdb, on_contradiction);
     if (!mr_guard_call(do_open, &o)) {
-        return EIO;
+        return MDB_CORRUPTED;
     }
     if (o.result == 0) {
         forget_dead_readers(env);

@@ -95,6 +95,10 @@ static bool exists(const mr_place *place, const char *name) {
     return faccessat(place->dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+static bool is_a_store(const mr_place *place) {
+    return exists(place, "store.json") || exists(place, "users");
+}
+
 #define NEW_FILE "new."
 
 static bool is_empty(const mr_place *place) {
@@ -151,12 +155,10 @@ static mr_status make_private(mr_place *place, mr_error *err) {
         return failed(err, errno, "cannot look at", place->path);
     }
     MR_TRY(check_owner(place, &info, err));
-    if (!exists(place, "store.json") && !exists(place, "users")) {
-        if (!is_empty(place)) {
-            mr_fail(err, MR_E_PARAM, "the folder has other files in it");
-            mr_hint(err, "give the cache a folder of its own");
-            return MR_E_PARAM;
-        }
+    if (!is_a_store(place) && !is_empty(place) && !is_a_store(place)) { /* became one meanwhile */
+        mr_fail(err, MR_E_PARAM, "the folder has other files in it");
+        mr_hint(err, "give the cache a folder of its own");
+        return MR_E_PARAM;
     }
     if (info.st_uid == geteuid() && (info.st_mode & 0777) != mode &&
         fchmod(place->dir, mode) != 0) {
@@ -417,7 +419,7 @@ void mr_place_unmark(mr_place *place) {
     place->marked = false;
 }
 
-static void forget_env(const mr_place *place, int32_t env) {
+void mr_place_forget_env(mr_place *place, int32_t env) {
     static const char *const endings[] = {"mdb", "mdb-lock", "bad"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         char name[24];
@@ -428,7 +430,7 @@ static void forget_env(const mr_place *place, int32_t env) {
 
 void mr_place_wipe(mr_place *place) {
     for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
-        forget_env(place, i);
+        mr_place_forget_env(place, i);
     }
     unlinkat(place->dir, "use", 0);
     unlinkat(place->dir, "unsynced", 0);
@@ -472,7 +474,7 @@ static void throw_away_doubtful(mr_place *place, const mr_log *log) {
         snprintf(name, sizeof name, "%02d.bad", i);
         if (exists(place, name)) {
             say(log, place, "a part of it gave read errors, and starts anew");
-            forget_env(place, i);
+            mr_place_forget_env(place, i);
         }
     }
 }

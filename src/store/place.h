@@ -57,6 +57,7 @@ void mr_place_share(mr_place *place);
 mr_status mr_place_mark(mr_place *place, mr_error *err); /* before the first write */
 void mr_place_unmark(mr_place *place);                   /* alone, and everything is on disk */
 void mr_place_mark_bad(mr_place *place, int32_t env);
+void mr_place_forget_env(mr_place *place, int32_t env); /* alone: its files go */
 mr_status mr_place_destroy(const mr_store_params *params, mr_error *err); /* if nobody uses it */
 void mr_place_wipe(mr_place *place);                                      /* alone */
 void mr_place_remove(mr_place *place); /* alone: the folder too */

@@ -1,0 +1,862 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The op cache through a loader: whatever state the store is in, the bytes are those of a run
+ * without it, no run fails because of it, and a sample is made once. */
+#include "cache_rig.h"
+#include "test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PHOTOS = 60, SAMPLES = 200 };
+
+static char data_folder[128], store[160];
+
+static void begin(int photos) {
+    snprintf(data_folder, sizeof data_folder, "%s", rig_photos(photos));
+    snprintf(store, sizeof store, "%s-store", data_folder);
+}
+
+static void end(void) {
+    fixture_remove(store);
+    fixture_remove(data_folder);
+}
+
+/* ---- Pipelines ---- */
+/* Decoded images of varying size, kept, then cropped where they lie: the in-place way. */
+static const char *photos_pipeline(const char *cache) {
+    static char json[2048];
+    snprintf(json, sizeof json,
+             "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"ops\": [\"decode_image\", "
+             "\"tally\", %s%s {\"random_crop\": {\"size\": 16}}, \"random_flip\", "
+             "{\"normalize\": {\"mean\": [0.5], \"std\": [0.25]}}], \"batch\": 8, \"epochs\": 3, "
+             "\"seed\": 5}",
+             data_folder, cache, cache[0] ? "," : "");
+    return json;
+}
+
+/* Samples of one size, kept and delivered as they are: the copying way. */
+static const char *plain_pipeline(int samples, int bytes, const char *cache) {
+    static char json[2048];
+    snprintf(json, sizeof json,
+             "{\"source\": {\"synthetic\": {\"samples\": %d, \"shape\": [%d]}}, "
+             "\"ops\": [\"tally\"%s%s], \"batch\": 16, \"epochs\": 2, \"seed\": 3}",
+             samples, bytes, cache[0] ? ", " : "", cache);
+    return json;
+}
+
+static const char *cache_with(const char *more) {
+    static char text[512];
+    snprintf(text, sizeof text, "{\"cache\": {\"path\": \"%s\", \"size\": \"64MB\"%s%s}}", store,
+             more[0] ? ", " : "", more);
+    return text;
+}
+
+static const char *cache_sized(const char *size) {
+    static char text[512];
+    snprintf(text, sizeof text, "{\"cache\": {\"path\": \"%s\", \"size\": \"%s\"}}", store, size);
+    return text;
+}
+
+static rig_result check_run(const char *json, const char *digest) {
+    rig_result result = rig_run(json);
+    CHECK_INT(result.status, ==, MR_END);
+    CHECK_TEXT(result.digest, digest);
+    if (result.status != MR_END) {
+        fprintf(stderr, "%s\n", result.error);
+    }
+    return result;
+}
+
+static void store_file(char *path, size_t size, const char *name) {
+    snprintf(path, size, "%s/%s", store, name);
+}
+
+static void check_verify(int64_t entries, int64_t damage) {
+    char params[256];
+    int64_t checked = -1, damaged = -1;
+    mr_error err = MR_ERROR_INIT;
+    snprintf(params, sizeof params, "{\"path\": \"%s\"}", store);
+    CHECK_INT(mr_store_verify(params, NULL, &checked, &damaged, &err), ==, MR_OK);
+    CHECK_INT(checked, ==, entries);
+    CHECK_INT(damaged, ==, damage);
+}
+
+/* ---- Cold, warm, half warm, off ---- */
+TEST(cold_warm_and_off_give_the_same_bytes) {
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    CHECK_INT(off.status, ==, MR_END);
+    CHECK_INT(off.made, ==, 3 * PHOTOS);
+    rig_result cold = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(cold.made, ==, PHOTOS);
+    CHECK_INT(cold.log.lines, ==, 0);
+    CHECK_INT(cold.caches[0].hits, ==, 2 * PHOTOS);
+    CHECK_INT(cold.caches[0].misses, ==, PHOTOS);
+    CHECK_INT(cold.caches[0].refused, ==, 0);
+    rig_result warm = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(warm.made, ==, 0);
+    CHECK_INT(warm.caches[0].hits, ==, 3 * PHOTOS);
+    CHECK_INT(warm.caches[0].stored, ==, 0);
+    check_verify(PHOTOS, 0);
+    end();
+}
+
+TEST(a_half_warm_store_makes_the_other_half) {
+    begin(PHOTOS);
+    char half[2048];
+    rig_result off = rig_run(photos_pipeline(""));
+    snprintf(half, sizeof half,
+             "{\"source\": {\"files\": {\"path\": \"%s/class1\"}}, \"ops\": [\"decode_image\", "
+             "\"tally\", %s], \"batch\": 4}",
+             data_folder, cache_with(""));
+    rig_result first = rig_run(half);
+    CHECK_INT(first.made, ==, PHOTOS / 3);
+    rig_result rest = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(rest.made, ==, PHOTOS - PHOTOS / 3);
+    end();
+}
+
+TEST(packed_values_give_the_same_bytes) {
+    static const char *const packings[] = {"none", "lz4", "zstd"};
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    char plain[33];
+    snprintf(plain, sizeof plain, "%s", rig_run(plain_pipeline(SAMPLES, 5000, "")).digest);
+    for (int i = 0; i < 3; i++) {
+        char more[64];
+        snprintf(more, sizeof more, "\"compression\": \"%s\"", packings[i]);
+        CHECK_INT(check_run(photos_pipeline(cache_with(more)), off.digest).made, ==, PHOTOS);
+        CHECK_INT(check_run(photos_pipeline(cache_with(more)), off.digest).made, ==, 0);
+        CHECK_INT(check_run(plain_pipeline(SAMPLES, 5000, cache_with(more)), plain).made, ==,
+                  SAMPLES);
+        CHECK_INT(check_run(plain_pipeline(SAMPLES, 5000, cache_with(more)), plain).made, ==, 0);
+        fixture_remove(store);
+    }
+    end();
+}
+
+TEST(the_memory_tier_goes_with_its_last_user) {
+    char folder[128], cache[256];
+    snprintf(folder, sizeof folder, "/dev/shm/millrace-test-%d", (int)getpid());
+    snprintf(cache, sizeof cache,
+             "{\"cache\": {\"path\": \"%s\", \"tier\": \"memory\", \"size\": \"8MB\"}}", folder);
+    begin(3);
+    rig_result off = rig_run(plain_pipeline(SAMPLES, 5000, ""));
+    for (int i = 0; i < 2; i++) {
+        rig_result result = check_run(plain_pipeline(SAMPLES, 5000, cache), off.digest);
+        CHECK_INT(result.made, ==, SAMPLES);
+        CHECK_INT(result.caches[0].hits, ==, SAMPLES);
+        CHECK(access(folder, F_OK) != 0);
+    }
+    end();
+}
+
+TEST(two_caches_in_one_pipeline) {
+    begin(PHOTOS);
+    char json[2048];
+    rig_result off = rig_run(photos_pipeline(""));
+    snprintf(json, sizeof json,
+             "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"ops\": [%s, \"decode_image\", "
+             "\"tally\", %s, {\"random_crop\": {\"size\": 16}}, \"random_flip\", "
+             "{\"normalize\": {\"mean\": [0.5], \"std\": [0.25]}}], \"batch\": 8, \"epochs\": 3, "
+             "\"seed\": 5}",
+             data_folder, cache_sized("64MB"), cache_with(""));
+    rig_result cold = check_run(json, off.digest);
+    CHECK_INT(cold.n_caches, ==, 2);
+    CHECK_INT(cold.made, ==, PHOTOS);
+    CHECK_INT(cold.caches[0].misses, ==, PHOTOS);
+    CHECK_INT(cold.caches[1].hits, ==, 2 * PHOTOS);
+    check_verify(2 * PHOTOS, 0);
+    rig_result warm = check_run(json, off.digest);
+    CHECK_INT(warm.caches[1].hits, ==, 3 * PHOTOS);
+    CHECK_INT(warm.caches[0].hits + warm.caches[0].misses, ==, 0);
+    /* The bytes alone serve another pipeline. */
+    char other[2048];
+    snprintf(other, sizeof other,
+             "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"ops\": [%s, \"decode_image\", "
+             "{\"resize\": {\"size\": [9, 9]}}], \"batch\": 8}",
+             data_folder, cache_with(""));
+    rig_result shared = rig_run(other);
+    CHECK_INT(shared.caches[0].hits, ==, PHOTOS);
+    end();
+}
+
+TEST(two_versions_of_an_op_side_by_side) {
+    begin(3);
+    char off[2][33];
+    for (int i = 0; i < 2; i++) {
+        snprintf(
+            off[i], sizeof off[i], "%s",
+            rig_run_with(plain_pipeline(SAMPLES, 3000, ""), i ? rig_second_ops : rig_ops, 2, NULL)
+                .digest);
+    }
+    CHECK(strcmp(off[0], off[1]) != 0);
+    for (int i = 0; i < 4; i++) {
+        rig_result result = rig_run_with(plain_pipeline(SAMPLES, 3000, cache_with("")),
+                                         i % 2 ? rig_second_ops : rig_ops, 2, NULL);
+        CHECK_TEXT(result.digest, off[i % 2]);
+        CHECK_INT(result.made, ==, i < 2 ? SAMPLES : 0);
+    }
+    check_verify(2 * SAMPLES, 0);
+    end();
+}
+
+/* ---- Making once ---- */
+TEST(a_sample_asked_for_by_many_threads_is_made_once) {
+    begin(3);
+    char json[2048], list[256];
+    /* One file under many names: the same sample for the store. */
+    snprintf(list, sizeof list, "%s/list.txt", data_folder);
+    FILE *file = fopen(list, "w");
+    for (int i = 0; file && i < 64; i++) {
+        fprintf(file, "class0/000.jpg %d\n", i % 4);
+    }
+    fclose(file);
+    snprintf(json, sizeof json,
+             "{\"source\": {\"files\": {\"list\": \"%s\"}}, \"ops\": [\"decode_image\", "
+             "\"tally\", %s], \"batch\": 16}",
+             list, cache_with(""));
+    rig_result result = rig_run_with(json, rig_ops, 8, NULL);
+    CHECK_INT(result.status, ==, MR_END);
+    CHECK_INT(result.made, ==, 1);
+    CHECK_INT(result.caches[0].hits, ==, 63);
+    end();
+}
+
+typedef struct job {
+    const char *json;
+    rig_result result;
+    int pipe[2];
+} job;
+
+static void *run_job(void *user) {
+    job *j = user;
+    j->result = rig_run_with(j->json, rig_ops, 2, NULL);
+    return NULL;
+}
+
+TEST(loaders_of_one_process_share_the_work) {
+    enum { JOBS = 4 };
+    begin(3);
+    char json[2048];
+    rig_result off = rig_run(plain_pipeline(SAMPLES, 4000, ""));
+    snprintf(json, sizeof json, "%s", plain_pipeline(SAMPLES, 4000, cache_with("")));
+    int64_t before = *rig_makings;
+    job jobs[JOBS];
+    pthread_t threads[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        jobs[i] = (job){.json = json};
+        pthread_create(&threads[i], NULL, run_job, &jobs[i]);
+    }
+    for (int i = 0; i < JOBS; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK_TEXT(jobs[i].result.digest, off.digest);
+    }
+    CHECK_INT(*rig_makings - before, ==, SAMPLES);
+    end();
+}
+
+/* ---- Processes ---- */
+/* Runs the pipeline in a child, once `go` can be read from; the digest comes back through a pipe.
+ */
+static pid_t start_child(job *j, int go) {
+    fflush(NULL);
+    if (pipe(j->pipe) != 0) {
+        return -1;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        (void)!read(go, &byte, 1);
+        rig_result result = rig_run_with(j->json, rig_ops, 2, NULL);
+        if (result.log.lines) {
+            fprintf(stderr, "child: %s", result.log.text);
+        }
+        (void)!write(j->pipe[1], &result, sizeof result);
+        _exit(0);
+    }
+    close(j->pipe[1]);
+    return child;
+}
+
+static void end_child(job *j, pid_t child) {
+    j->result = (rig_result){.status = MR_E_INTERNAL};
+    (void)!read(j->pipe[0], &j->result, sizeof j->result);
+    close(j->pipe[0]);
+    waitpid(child, NULL, 0);
+}
+
+static void run_together(const char *json, const char *digest, int64_t samples) {
+    enum { JOBS = 4 };
+    job jobs[JOBS];
+    pid_t children[JOBS];
+    int go[2];
+    int64_t before = *rig_makings;
+    CHECK_INT(pipe(go), ==, 0);
+    for (int i = 0; i < JOBS; i++) {
+        jobs[i] = (job){.json = json};
+        children[i] = start_child(&jobs[i], go[0]);
+    }
+    (void)!write(go[1], "1234", JOBS); /* all at once */
+    for (int i = 0; i < JOBS; i++) {
+        end_child(&jobs[i], children[i]);
+        CHECK_INT(jobs[i].result.status, ==, MR_END);
+        CHECK_TEXT(jobs[i].result.digest, digest);
+        CHECK_INT(jobs[i].result.log.lines, ==, 0);
+    }
+    close(go[0]);
+    close(go[1]);
+    CHECK_INT(*rig_makings - before, ==, samples);
+}
+
+TEST(processes_share_the_work) {
+    begin(3);
+    char json[2048];
+    rig_result off = rig_run(plain_pipeline(SAMPLES, 4000, ""));
+    for (int round = 0; round < 5; round++) {
+        snprintf(json, sizeof json, "%s", plain_pipeline(SAMPLES, 4000, cache_with("")));
+        run_together(json, off.digest, SAMPLES);
+        check_verify(SAMPLES, 0);
+        fixture_remove(store);
+    }
+    end();
+}
+
+TEST(processes_that_read_files_share_the_work) {
+    begin(PHOTOS);
+    char json[2048];
+    rig_result off = rig_run(photos_pipeline(""));
+    snprintf(json, sizeof json, "%s", photos_pipeline(cache_with("\"compression\": \"lz4\"")));
+    run_together(json, off.digest, PHOTOS);
+    end();
+}
+
+static void *count_batches(void *user) {
+    mr_loader *loader = user;
+    mr_batch *batch = NULL;
+    mr_status status;
+    while ((status = mr_loader_next(loader, &batch, NULL)) == MR_OK) {
+        mr_batch_unref(batch);
+    }
+    return NULL;
+}
+
+TEST(a_forked_child_leaves_the_parents_store_alone) {
+    begin(3);
+    rig_result off = rig_run(plain_pipeline(SAMPLES, 4000, ""));
+    mr_pipeline *pipeline = NULL;
+    const char *json = plain_pipeline(SAMPLES, 4000, cache_with(""));
+    mr_options options = MR_OPTIONS_INIT;
+    options.threads = 2;
+    CHECK_INT(mr_pipeline_parse(&pipeline, json, strlen(json), rig_ops, NULL), ==, MR_OK);
+    mr_loader *loader = fixture_loader(pipeline, &options);
+    mr_batch *batch = NULL;
+    CHECK_INT(mr_loader_next(loader, &batch, NULL), ==, MR_OK);
+    mr_batch_unref(batch);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        mr_loader_close(loader); /* not its own */
+        rig_result result = rig_run_with(json, rig_ops, 2, NULL);
+        bool right = result.status == MR_END && strcmp(result.digest, off.digest) == 0;
+        _exit(right && result.log.lines == 0 ? 0 : 1);
+    }
+    count_batches(loader);
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK_INT(status, ==, 0);
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+    check_verify(SAMPLES, 0);
+    end();
+}
+
+/* ---- Damage ---- */
+static void fill_store(const char *digest) {
+    fixture_remove(store);
+    check_run(photos_pipeline(cache_with("")), digest);
+}
+
+TEST(damaged_values_are_made_again) {
+    begin(PHOTOS);
+    char path[256];
+    rig_result off = rig_run(photos_pipeline(""));
+    fill_store(off.digest);
+    store_file(path, sizeof path, "00.mdb");
+    /* Every value is larger than a page's header and smaller than this step: one byte of most. */
+    CHECK_INT(rig_damage(path, 2 * 4096 + 300, INT64_MAX, 4096), >, PHOTOS / 4);
+    rig_result again = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(again.log.lines, ==, 1);
+    rig_result whole = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(whole.made, ==, 0);
+    CHECK_INT(whole.log.lines, ==, 0);
+    end();
+}
+
+/* Any page may be hit: values, the tree, the list of free pages, the first two pages. Each in a
+ * child: the run must end well in every case. */
+enum { PAGE = 4096, BRANCH = 1, LEAF = 2, FIRST = 8 };
+
+/* A page that says of itself that it is one of the tree's, else any page. */
+static int64_t choose_page(const char *path, int64_t n, uint64_t *state) {
+    int fd = open(path, O_RDONLY);
+    int64_t page = (int64_t)(rig_random(state) % (uint64_t)n);
+    bool of_the_tree = rig_random(state) % 4 > 0;
+    for (int64_t i = 0; of_the_tree && i < n; i++) {
+        unsigned char head[16];
+        int64_t at = (page + i) % n;
+        if (pread(fd, head, sizeof head, at * PAGE) == sizeof head &&
+            (head[10] == BRANCH || head[10] == LEAF || head[10] == FIRST) && head[11] == 0 &&
+            head[0] == (at & 0xFF)) {
+            page = at;
+            break;
+        }
+    }
+    close(fd);
+    return page;
+}
+
+static void damage_and_run(const char *digest, uint64_t seed) {
+    char path[256];
+    uint64_t state = seed;
+    struct stat info = {0};
+    store_file(path, sizeof path, rig_random(&state) % 2 ? "01.mdb" : "00.mdb");
+    if (stat(path, &info) != 0) {
+        return;
+    }
+    int64_t page = choose_page(path, info.st_size / PAGE, &state) * PAGE;
+    int64_t from = (int64_t)(rig_random(&state) % PAGE), n = 1 << (rig_random(&state) % 8);
+    rig_damage(path, page + from, page + from + n, 1);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        rig_result result = rig_run(photos_pipeline(cache_with("")));
+        bool right = result.status == MR_END && strcmp(result.digest, digest) == 0;
+        if (!right) {
+            fprintf(stderr, "%s %s\n", result.digest, result.error);
+        }
+        _exit(right ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    if (status != 0) {
+        fprintf(stderr,
+                "seed %" PRIu64 ": page %" PRId64 ", byte %" PRId64 ", %" PRId64 " bytes: %s %d\n",
+                seed, page / 4096, from, n, WIFSIGNALED(status) ? "signal" : "exit",
+                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    }
+    CHECK_INT(status, ==, 0);
+}
+
+TEST(damage_anywhere_in_the_files) {
+    enum { TRIES = 60 };
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    const char *given = getenv("MR_SEED");
+    uint64_t first = given ? strtoull(given, NULL, 10) : 1;
+    for (uint64_t seed = first; seed < first + TRIES; seed++) {
+        fill_store(off.digest);
+        damage_and_run(off.digest, seed);
+    }
+    end();
+}
+
+TEST(the_small_files_may_be_damaged) {
+    static const char *const names[] = {"store.json", "use", "users", "claims", "00.mdb-lock"};
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        for (int cut = 0; cut < 3; cut++) {
+            char path[256];
+            fill_store(off.digest);
+            store_file(path, sizeof path, names[i]);
+            if (cut == 2) {
+                unlink(path);
+            } else if (cut == 1) {
+                CHECK_INT(truncate(path, 0), ==, 0);
+            } else {
+                rig_damage(path, 0, 4096, 3);
+            }
+            check_run(photos_pipeline(cache_with("")), off.digest);
+            check_run(photos_pipeline(cache_with("")), off.digest);
+        }
+    }
+    end();
+}
+
+TEST(a_file_cut_short_before_opening) {
+    static const int64_t lengths[] = {0, 100, 4096, 8192, 12288, 40000};
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        char path[256];
+        fill_store(off.digest);
+        store_file(path, sizeof path, "00.mdb");
+        CHECK_INT(truncate(path, lengths[i]), ==, 0);
+        check_run(photos_pipeline(cache_with("")), off.digest);
+        check_run(photos_pipeline(cache_with("")), off.digest);
+        rig_result mended = check_run(photos_pipeline(cache_with("")), off.digest);
+        CHECK_INT(mended.made, ==, 0);
+    }
+    end();
+}
+
+typedef struct cut {
+    int64_t length, batch;
+} cut;
+
+static void cut_files(void *user, int64_t n) {
+    const cut *c = user;
+    if (n != c->batch) {
+        return;
+    }
+    for (int i = 0; i < 8; i++) {
+        char path[256], name[16];
+        snprintf(name, sizeof name, "%02d.mdb", i);
+        store_file(path, sizeof path, name);
+        (void)!truncate(path, c->length);
+    }
+}
+
+static void check_cut(const char *json, const char *digest) {
+    static const int64_t lengths[] = {0, 4096, 8192, 12288, 65536};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (int64_t batch = 1; batch < 6; batch += 2) {
+            cut c = {lengths[i], batch};
+            rig_hook hook = {cut_files, &c};
+            rig_result result = rig_run_with(json, rig_ops, 2, &hook);
+            CHECK_INT(result.status, ==, MR_END);
+            CHECK_TEXT(result.digest, digest);
+            rig_result after = rig_run_with(json, rig_ops, 2, NULL);
+            CHECK_TEXT(after.digest, digest);
+        }
+    }
+}
+
+TEST(a_file_cut_short_while_it_is_read_in_place) {
+    begin(PHOTOS);
+    char json[2048];
+    rig_result off = rig_run(photos_pipeline(""));
+    snprintf(json, sizeof json, "%s", photos_pipeline(cache_with("")));
+    fill_store(off.digest);
+    check_cut(json, off.digest);
+    end();
+}
+
+TEST(a_file_cut_short_while_it_is_copied) {
+    begin(3);
+    char json[2048];
+    rig_result off = rig_run(plain_pipeline(SAMPLES, 9000, ""));
+    snprintf(json, sizeof json, "%s", plain_pipeline(SAMPLES, 9000, cache_with("")));
+    rig_run(json);
+    check_cut(json, off.digest);
+    end();
+}
+
+/* ---- Size ---- */
+typedef struct watch {
+    const char *folder;
+    atomic_bool stop;
+    _Atomic int64_t most;
+} watch;
+
+static void *watch_folder(void *user) {
+    watch *w = user;
+    while (!atomic_load(&w->stop)) {
+        int64_t bytes = rig_folder_bytes(w->folder);
+        if (bytes > atomic_load(&w->most)) {
+            atomic_store(&w->most, bytes);
+        }
+        rig_nap(1);
+    }
+    return NULL;
+}
+
+TEST(an_evicting_store_keeps_its_size) {
+    begin(3);
+    char off[2][33], json[2][2048];
+    watch w = {.folder = store};
+    pthread_t watcher;
+    for (int i = 0; i < 2; i++) {
+        snprintf(off[i], sizeof off[i], "%s",
+                 rig_run(plain_pipeline(SAMPLES, 12000 + i, "")).digest);
+        snprintf(json[i], sizeof json[i], "%s",
+                 plain_pipeline(SAMPLES, 12000 + i, cache_sized("2MB")));
+    }
+    pthread_create(&watcher, NULL, watch_folder, &w);
+    int64_t evicted = 0, hits = 0;
+    for (int i = 0; i < 8; i++) {
+        rig_result result = check_run(json[i % 2], off[i % 2]);
+        evicted += result.caches[0].evicted;
+        hits += result.caches[0].hits;
+        CHECK_INT(result.caches[0].damaged, ==, 0);
+    }
+    atomic_store(&w.stop, true);
+    pthread_join(watcher, NULL);
+    CHECK_INT(evicted, >, 100);
+    CHECK_INT(hits, >, 100);
+    CHECK_INT(w.most, >, 1000000);
+    CHECK_INT(w.most, <=, 2000000);
+    end();
+}
+
+TEST(a_value_larger_than_the_store_is_only_made) {
+    begin(3);
+    rig_result off = rig_run(plain_pipeline(20, 3000000, ""));
+    rig_result result = check_run(plain_pipeline(20, 3000000, cache_sized("1MB")), off.digest);
+    CHECK_INT(result.caches[0].stored, ==, 0);
+    end();
+}
+
+TEST(a_store_changes_its_size_when_nobody_uses_it) {
+    begin(3);
+    rig_result off = rig_run(plain_pipeline(SAMPLES, 12000, ""));
+    check_run(plain_pipeline(SAMPLES, 12000, cache_sized("16MB")), off.digest);
+    rig_result larger = check_run(plain_pipeline(SAMPLES, 12000, cache_sized("32MB")), off.digest);
+    CHECK_INT(larger.made, ==, 0);
+    rig_result smaller = check_run(plain_pipeline(SAMPLES, 12000, cache_sized("8MB")), off.digest);
+    CHECK_INT(smaller.made, ==, SAMPLES);
+    CHECK_HAS(smaller.log.text, "smaller");
+    CHECK_INT(rig_folder_bytes(store), <=, 8000000);
+    end();
+}
+
+/* ---- Other stores ---- */
+static void write_config(const char *text) {
+    fixture_write(store, "store.json", text, strlen(text));
+}
+
+TEST(another_format_or_page_size_is_refused_with_advice) {
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    fill_store(off.digest);
+    write_config("{\"millrace_store\": 2, \"shape\": \"unheard of\"}\n");
+    rig_result newer = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(newer.log.lines, ==, 1);
+    CHECK_HAS(newer.log.text, "format 2");
+    CHECK_HAS(newer.log.text, "millrace cache clear");
+    write_config("{\"millrace_store\": 1, \"page_size\": 65536, \"environments\": 1, \"size\": "
+                 "64000000}\n");
+    rig_result pages = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(pages.log.lines, ==, 1);
+    CHECK_HAS(pages.log.text, "65536");
+    CHECK_HAS(pages.log.text, "millrace cache clear");
+    CHECK_INT(pages.made, ==, 3 * PHOTOS);
+    /* The advice works. */
+    char params[256];
+    int64_t deleted;
+    snprintf(params, sizeof params, "{\"path\": \"%s\"}", store);
+    CHECK_INT(mr_store_clear(params, NULL, &deleted, NULL), ==, MR_OK);
+    CHECK(access(store, F_OK) != 0);
+    CHECK_INT(check_run(photos_pipeline(cache_with("")), off.digest).made, ==, PHOTOS);
+    end();
+}
+
+TEST(a_machine_that_went_down_leaves_nothing_trusted) {
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    static const char *const marks[] = {"0f0f0f0f-0000-0000-0000-000000000000\n", "x", "unknown\n"};
+    for (int i = 0; i < 3; i++) {
+        fill_store(off.digest);
+        fixture_write(store, "unsynced", marks[i], strlen(marks[i]));
+        rig_result result = check_run(photos_pipeline(cache_with("")), off.digest);
+        CHECK_INT(result.made, ==, PHOTOS);
+        CHECK_HAS(result.log.text, "starts anew");
+        CHECK_INT(result.log.lines, ==, 1);
+    }
+    /* A store left in order carries no mark. */
+    char mark[256];
+    store_file(mark, sizeof mark, "unsynced");
+    CHECK(access(mark, F_OK) != 0);
+    end();
+}
+
+typedef struct mark_watch {
+    bool seen;
+} mark_watch;
+
+static void look_for_mark(void *user, int64_t n) {
+    mark_watch *w = user;
+    char mark[256];
+    (void)n;
+    store_file(mark, sizeof mark, "unsynced");
+    w->seen = w->seen || access(mark, F_OK) == 0;
+}
+
+TEST(a_store_that_is_written_to_is_marked) {
+    begin(PHOTOS);
+    mark_watch w = {false};
+    rig_hook hook = {look_for_mark, &w};
+    char path[256];
+    rig_run_with(photos_pipeline(cache_with("")), rig_ops, 2, &hook);
+    CHECK(w.seen);
+    /* Deleting what is damaged is writing, too. */
+    store_file(path, sizeof path, "00.mdb");
+    rig_damage(path, 2 * 4096 + 300, INT64_MAX, 4096);
+    w.seen = false;
+    rig_run_with(photos_pipeline(cache_with("")), rig_ops, 2, &hook);
+    CHECK(w.seen);
+    end();
+}
+
+TEST(modes_are_private) {
+    begin(PHOTOS);
+    umask(0);
+    rig_run(photos_pipeline(cache_with("")));
+    struct stat info;
+    CHECK(stat(store, &info) == 0);
+    CHECK_INT(info.st_mode & 07777, ==, 0700);
+    DIR *listing = opendir(store);
+    int n = 0;
+    for (struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
+        if (entry->d_name[0] != '.' &&
+            fstatat(dirfd(listing), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+            n++;
+            if ((info.st_mode & 07777) != 0600) {
+                fprintf(stderr, "%s: %o\n", entry->d_name, info.st_mode & 07777);
+            }
+            CHECK_INT(info.st_mode & 07777, ==, 0600);
+        }
+    }
+    closedir(listing);
+    CHECK_INT(n, >, 4);
+    /* A folder that is open to others is closed. */
+    chmod(store, 0755);
+    rig_run(photos_pipeline(cache_with("")));
+    CHECK(stat(store, &info) == 0);
+    CHECK_INT(info.st_mode & 07777, ==, 0700);
+    umask(022);
+    end();
+}
+
+TEST(a_folder_with_other_files_is_refused) {
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    mkdir(store, 0755);
+    fixture_write(store, "thesis.txt", "four years", 10);
+    rig_result result = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(result.log.lines, ==, 1);
+    CHECK_HAS(result.log.text, "other files");
+    struct stat info;
+    CHECK(stat(store, &info) == 0);
+    CHECK_INT(info.st_mode & 0777, ==, 0755);
+    end();
+}
+
+/* Runs the pipeline as another user in a child. */
+static int run_as_another(const char *json, const char *digest, const char *said) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        if (setgid(65534) != 0 || setuid(65534) != 0) {
+            _exit(77);
+        }
+        rig_result result = rig_run(json);
+        bool right = result.status == MR_END && strcmp(result.digest, digest) == 0 &&
+                     result.log.lines == 1 && strstr(result.log.text, said);
+        if (!right) {
+            fprintf(stderr, "%s %s %s\n", result.digest, result.error, result.log.text);
+        }
+        _exit(right ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(the_folder_of_someone_else_is_refused) {
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    if (geteuid() != 0) {
+        printf("skipped: the folder of someone else (only root can become another user)\n");
+        end();
+        return;
+    }
+    chmod(data_folder, 0755);
+    mkdir(store, 0777);
+    chmod(store, 0777);
+    CHECK_INT(run_as_another(photos_pipeline(cache_with("")), off.digest, "someone else"), ==, 0);
+    fill_store(off.digest);
+    CHECK_INT(run_as_another(photos_pipeline(cache_with("")), off.digest, "Permission denied"), ==,
+              0);
+    end();
+}
+
+TEST(a_folder_that_may_not_be_written_is_reported_once) {
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    if (geteuid() != 0) {
+        mkdir(store, 0700);
+        chmod(store, 0500);
+        rig_result result = check_run(photos_pipeline(cache_with("")), off.digest);
+        CHECK_INT(result.log.lines, ==, 1);
+        chmod(store, 0700);
+        end();
+        return;
+    }
+    snprintf(store, sizeof store, "/proc/millrace-store");
+    rig_result result = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(result.log.lines, ==, 1);
+    CHECK_INT(result.made, ==, 3 * PHOTOS);
+    end();
+}
+
+static void take_folder_away(void *user, int64_t n) {
+    (void)user;
+    if (n == 3) {
+        fixture_remove(store);
+    }
+}
+
+TEST(a_folder_that_vanishes_does_not_matter) {
+    begin(PHOTOS);
+    rig_hook hook = {take_folder_away, NULL};
+    rig_result off = rig_run(photos_pipeline(""));
+    for (int i = 0; i < 3; i++) {
+        rig_result result = rig_run_with(photos_pipeline(cache_with("")), rig_ops, 2, &hook);
+        CHECK_INT(result.status, ==, MR_END);
+        CHECK_TEXT(result.digest, off.digest);
+    }
+    check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(check_run(photos_pipeline(cache_with("")), off.digest).made, ==, 0);
+    end();
+}
+
+/* ---- Files that change ---- */
+TEST(a_modified_file_is_made_again) {
+    begin(PHOTOS);
+    char path[256];
+    rig_run(photos_pipeline(cache_with("")));
+    snprintf(path, sizeof path, "%s/class1/001.jpg", data_folder);
+    struct stat before;
+    CHECK(stat(path, &before) == 0);
+    fixture_jpeg(path, 41); /* another picture */
+    /* The old time of change does not hide it. */
+    const struct timespec times[2] = {before.st_atim, before.st_mtim};
+    CHECK_INT(utimensat(AT_FDCWD, path, times, 0), ==, 0);
+    rig_nap(80);
+    rig_result off = rig_run(photos_pipeline(""));
+    rig_result result = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(result.made, ==, 1);
+    end();
+}
+
+TEST(a_file_of_just_now_is_not_kept) {
+    begin(PHOTOS);
+    char path[256];
+    rig_run(photos_pipeline(cache_with("")));
+    for (int i = 0; i < 20; i++) { /* each within the file system's tick, as fast as can be */
+        snprintf(path, sizeof path, "%s/class1/001.jpg", data_folder);
+        fixture_jpeg(path, 1 + 120 * i);
+        char digest[33];
+        snprintf(digest, sizeof digest, "%s", rig_run(photos_pipeline("")).digest);
+        check_run(photos_pipeline(cache_with("")), digest);
+    }
+    end();
+}
+
+TEST_MAIN()
