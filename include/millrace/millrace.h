@@ -37,8 +37,8 @@
  * Failure. Functions return mr_status and fill the caller's mr_error, which may be NULL. On
  * failure no output argument is changed. The library never prints, exits or aborts. It has no
  * global state and installs no signal handler, with one exception: while a store is open (op
- * cache), the process has a table of its stores, and a handler of SIGBUS that passes on what is not
- * its own.
+ * cache), the process has a table of its stores, and a handler of SIGBUS and SIGSEGV that passes on
+ * what is not its own.
  *
  * Caveats.
  *   fork     A loader's threads do not exist in a forked child: there mr_loader_next returns

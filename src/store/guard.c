@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.c - see guard.h. The handler is the process's, as handlers are: the one piece of state here
- * that no object owns. */
+/* guard.c - see guard.h. The handlers are the process's, as handlers are: the one piece of state
+ * here that no object owns. */
 #include "store/guard.h"
 
 #include <setjmp.h>
@@ -16,29 +16,37 @@ typedef struct guard {
 
 /* Initial-exec: reading it in a signal handler must not allocate. */
 static __attribute__((tls_model("initial-exec"))) _Thread_local guard *active;
-static struct sigaction before;
-static bool below; /* removed while another handler stood over ours: it may still call ours */
+
+/* SIGSEGV: a damaged page may lead LMDB beyond the end of its map. */
+typedef struct fault_signal {
+    int number;
+    struct sigaction before;
+    bool below; /* removed while another handler stood over ours: it may still call ours */
+} fault_signal;
+
+static fault_signal signals[] = {{.number = SIGBUS}, {.number = SIGSEGV}};
+enum { N_SIGNALS = sizeof signals / sizeof *signals };
 
 static bool is_ours(const guard *g, const char *address) {
     return g && (!g->low || (address >= g->low && address < g->high));
 }
 
-static void pass_on(int signal_number, siginfo_t *info, void *context) {
-    if (before.sa_flags & SA_SIGINFO) {
-        before.sa_sigaction(signal_number, info, context);
-    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-        before.sa_handler(signal_number);
+static void pass_on(const struct sigaction *to, int number, siginfo_t *info, void *context) {
+    if (to->sa_flags & SA_SIGINFO) {
+        to->sa_sigaction(number, info, context);
+    } else if (to->sa_handler != SIG_DFL && to->sa_handler != SIG_IGN) {
+        to->sa_handler(number);
     } else {
-        signal(signal_number, SIG_DFL); /* returning faults again, as without us */
+        signal(number, SIG_DFL); /* returning faults again, as without us */
     }
 }
 
-static void on_fault(int signal_number, siginfo_t *info, void *context) {
+static void on_fault(int number, siginfo_t *info, void *context) {
     guard *g = active;
     if (is_ours(g, info->si_addr)) {
         siglongjmp(g->jump, 1);
     }
-    pass_on(signal_number, info, context);
+    pass_on(&signals[number == SIGSEGV].before, number, info, context);
 }
 
 static bool is_handler(const struct sigaction *action) {
@@ -52,25 +60,37 @@ static bool is_on_top(const struct sigaction *current) {
 
 /* NODEFER: the mask need not be restored by the jump, which saves a system call per guard.
  * Where another handler stands over ours from last time, ours over it would make a circle. */
-void mr_guard_install(void) {
+static void install(fault_signal *s) {
     struct sigaction current, action = {.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
     action.sa_sigaction = on_fault;
     sigemptyset(&action.sa_mask);
-    if (sigaction(SIGBUS, NULL, &current) != 0 || is_on_top(&current) ||
-        (below && is_handler(&current))) {
+    if (sigaction(s->number, NULL, &current) != 0 || is_on_top(&current) ||
+        (s->below && is_handler(&current))) {
         return;
     }
-    before = current;
-    sigaction(SIGBUS, &action, NULL);
+    s->before = current;
+    sigaction(s->number, &action, NULL);
 }
 
 /* Somebody may have put a handler over ours: then ours stays below theirs. */
-void mr_guard_remove(void) {
+static void restore(fault_signal *s) {
     struct sigaction current;
-    if (sigaction(SIGBUS, NULL, &current) == 0 && is_on_top(&current)) {
-        sigaction(SIGBUS, &before, NULL);
+    if (sigaction(s->number, NULL, &current) == 0 && is_on_top(&current)) {
+        sigaction(s->number, &s->before, NULL);
     } else {
-        below = true;
+        s->below = true;
+    }
+}
+
+void mr_guard_install(void) {
+    for (int i = 0; i < N_SIGNALS; i++) {
+        install(&signals[i]);
+    }
+}
+
+void mr_guard_remove(void) {
+    for (int i = 0; i < N_SIGNALS; i++) {
+        restore(&signals[i]);
     }
 }
 

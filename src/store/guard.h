@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guard.h - touching mapped files without dying of it.
  *
- * A bad sector or a file cut short under a memory map is not an error code but SIGBUS. While a
- * store is open, one handler for SIGBUS is installed; a fault inside a guarded call ends that call,
- * and any other goes to whoever handled SIGBUS before. */
+ * A bad sector or a file cut short under a memory map is not an error code but SIGBUS, and damage
+ * that leads beyond the map is SIGSEGV. While a store is open, a handler for both is installed; a
+ * fault inside a guarded call ends that call, and any other goes to whoever handled it before. */
 #ifndef MR_STORE_GUARD_H
 #define MR_STORE_GUARD_H
 

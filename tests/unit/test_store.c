@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of a store by themselves: the guard, claims, stamps of use, the folder, and one
+ * environment. */
+#include "cache_rig.h"
+#include "test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "core/hash.h"
+#include "store/claim.h"
+#include "store/env.h"
+#include "store/guard.h"
+#include "store/use.h"
+
+/* ---- A place of its own for each test ---- */
+static char folder[64];
+static mr_place place;
+
+static const mr_log silent;
+
+static mr_store_params params(int64_t size) {
+    return (mr_store_params){.size = size, .path = folder};
+}
+
+static void begin(int64_t size) {
+    mr_error err = MR_ERROR_INIT;
+    mr_store_params p = params(size);
+    snprintf(folder, sizeof folder, "%s", fixture_folder());
+    CHECK_INT(mr_place_open(&place, &p, &silent, &err), ==, MR_OK);
+    if (err.text[0]) {
+        fprintf(stderr, "%s\n", err.text);
+    }
+}
+
+static void end(void) {
+    mr_place_close(&place);
+    fixture_remove(folder);
+}
+
+static mr_store_key key_of(uint64_t n) {
+    mr_store_key key;
+    mr_hash128 hash = mr_hash(&n, sizeof n);
+    memset(&key, 0, sizeof key);
+    memcpy(key.bytes + 8, &hash, sizeof hash);
+    return key;
+}
+
+/* Runs in a child; its exit code comes back, or 128 and the signal that ended it. */
+static int in_child(int (*run)(void)) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        _exit(run());
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* ---- The guard ---- */
+typedef struct mapped {
+    int fd;
+    unsigned char *map;
+} mapped;
+
+enum { MAPPED = 65536 };
+
+static mapped map_file(void) {
+    char path[] = "/tmp/millrace-guard-XXXXXX";
+    mapped m = {.fd = mkstemp(path)};
+    unlink(path);
+    CHECK_INT(ftruncate(m.fd, MAPPED), ==, 0);
+    m.map = mmap(NULL, MAPPED, PROT_READ, MAP_SHARED, m.fd, 0);
+    return m;
+}
+
+static void unmap_file(mapped *m) {
+    munmap(m->map, MAPPED);
+    close(m->fd);
+}
+
+TEST(a_guarded_copy_survives_a_file_cut_short) {
+    static unsigned char to[MAPPED];
+    uint64_t hash = 0;
+    mapped m = map_file();
+    mr_guard_install();
+    CHECK(mr_guard_copy(to, m.map, MAPPED));
+    CHECK(mr_guard_copy_hashed(to, m.map, MAPPED, &hash));
+    CHECK(hash == mr_hash64(to, MAPPED, 0));
+    CHECK(mr_guard_copy_hashed(NULL, m.map, MAPPED, &hash));
+    CHECK(hash == mr_hash64(to, MAPPED, 0));
+    CHECK_INT(ftruncate(m.fd, 8192), ==, 0);
+    for (int i = 0; i < 1000; i++) { /* again and again: no mask is left behind */
+        CHECK(!mr_guard_copy(to, m.map, MAPPED));
+        CHECK(!mr_guard_copy_hashed(to, m.map, MAPPED, &hash));
+        CHECK(!mr_guard_copy_hashed(NULL, m.map, MAPPED, &hash));
+        CHECK(mr_guard_copy(to, m.map, 8192));
+    }
+    mr_guard_remove();
+    unmap_file(&m);
+}
+
+TEST(copies_of_every_length_are_hashed_right) {
+    static unsigned char from[5000], to[5000];
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (unsigned char)(i * 31 + i / 97);
+    }
+    for (size_t size = 0; size < sizeof from; size += 1 + size / 37) {
+        uint64_t hash = 1;
+        memset(to, 0, sizeof to);
+        CHECK(mr_guard_copy_hashed(to, from, size, &hash));
+        CHECK(hash == mr_hash64(from, size, 0) && memcmp(to, from, size) == 0);
+    }
+}
+
+static void escape(void *user) {
+    (void)user;
+    mr_guard_escape();
+    *(int *)user = 1;
+}
+
+TEST(an_escape_ends_the_guarded_call_alone) {
+    int reached = 0;
+    CHECK(!mr_guard_call(escape, &reached));
+    CHECK_INT(reached, ==, 0);
+    mr_guard_escape(); /* returns */
+}
+
+static volatile sig_atomic_t own_faults;
+static sigjmp_buf own_jump;
+
+static void own_handler(int number) {
+    (void)number;
+    own_faults++;
+    siglongjmp(own_jump, 1);
+}
+
+static void touch_beyond(const mapped *m) {
+    if (sigsetjmp(own_jump, 1) == 0) {
+        volatile unsigned char byte = m->map[MAPPED - 1];
+        (void)byte;
+    }
+}
+
+/* A program's own handler gets what is not the store's, before, during and after. */
+static int with_own_handler(void) {
+    unsigned char to[16];
+    struct sigaction action = {.sa_handler = own_handler}, now;
+    mapped m = map_file();
+    sigaction(SIGBUS, &action, NULL);
+    if (ftruncate(m.fd, 0) != 0) {
+        return 1;
+    }
+    mr_guard_install();
+    touch_beyond(&m);
+    bool copied = mr_guard_copy(to, m.map, sizeof to);
+    touch_beyond(&m);
+    mr_guard_remove();
+    touch_beyond(&m);
+    sigaction(SIGBUS, NULL, &now);
+    unmap_file(&m);
+    return own_faults == 3 && !copied && now.sa_handler == own_handler ? 0 : 2;
+}
+
+TEST(faults_that_are_not_the_stores_go_to_the_programs_handler) {
+    CHECK_INT(in_child(with_own_handler), ==, 0);
+}
+
+static struct sigaction below_mine;
+static volatile sig_atomic_t passed_through;
+
+/* As well-behaved handlers do: passes on what it does not know. */
+static void passing_handler(int number, siginfo_t *info, void *context) {
+    if (++passed_through > 10) {
+        _exit(3); /* a circle */
+    }
+    if (below_mine.sa_flags & SA_SIGINFO) {
+        below_mine.sa_sigaction(number, info, context);
+    }
+    siglongjmp(own_jump, 1);
+}
+
+static int with_a_handler_above(void) {
+    unsigned char to[16];
+    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_NODEFER};
+    action.sa_sigaction = passing_handler;
+    mapped m = map_file();
+    if (ftruncate(m.fd, 0) != 0) {
+        return 1;
+    }
+    mr_guard_install();
+    sigaction(SIGBUS, &action, &below_mine);
+    mr_guard_remove();
+    mr_guard_install(); /* another store, later */
+    bool copied = mr_guard_copy(to, m.map, sizeof to);
+    mr_guard_remove();
+    unmap_file(&m);
+    return copied ? 2 : 0;
+}
+
+TEST(a_handler_put_over_the_stores_does_not_make_a_circle) {
+    CHECK_INT(in_child(with_a_handler_above), ==, 0);
+}
+
+static int without_a_guard(void) {
+    mapped m = map_file();
+    signal(SIGBUS, SIG_DFL); /* a sanitizer has its own */
+    mr_guard_install();
+    if (ftruncate(m.fd, 0) != 0) {
+        return 1;
+    }
+    volatile unsigned char byte = m.map[0];
+    return byte;
+}
+
+TEST(a_fault_outside_ends_the_program_as_ever) {
+    CHECK_INT(in_child(without_a_guard), ==, 128 + SIGBUS);
+}
+
+/* ---- Claims ---- */
+static int claims_fd;
+
+static int try_claim_elsewhere(void) {
+    mr_place other = place;
+    int fd = mr_claims_open(&other);
+    mr_store_key key = key_of(1), another = key_of(2);
+    bool taken = mr_claim_take(fd, &key), free_one = mr_claim_take(fd, &another);
+    return (taken ? 1 : 0) + (free_one ? 2 : 0);
+}
+
+static int claim_and_die(void) {
+    int fd = mr_claims_open(&place);
+    mr_store_key key = key_of(3);
+    if (!mr_claim_take(fd, &key)) {
+        return 1;
+    }
+    raise(SIGKILL);
+    return 2;
+}
+
+TEST(a_claim_is_one_processs_and_dies_with_it) {
+    begin(8000000);
+    claims_fd = mr_claims_open(&place);
+    mr_store_key key = key_of(1), third = key_of(3);
+    CHECK(mr_claim_take(claims_fd, &key));
+    CHECK_INT(in_child(try_claim_elsewhere), ==, 2);
+    mr_claim_drop(claims_fd, &key);
+    CHECK_INT(in_child(try_claim_elsewhere), ==, 3);
+    CHECK_INT(in_child(claim_and_die), ==, 128 + SIGKILL);
+    CHECK(mr_claim_take(claims_fd, &third));
+    close(claims_fd);
+    end();
+}
+
+TEST(without_a_file_of_claims_everything_is_ones_own) {
+    mr_store_key key = key_of(1);
+    CHECK(mr_claim_take(-1, &key));
+    mr_claim_drop(-1, &key);
+}
+
+/* ---- Stamps ---- */
+TEST(stamps_of_use) {
+    begin(8000000);
+    mr_use use, second;
+    mr_store_key key = key_of(1), other = key_of(2);
+    mr_use_open(&use, &place);
+    CHECK(use.map != NULL);
+    CHECK_INT(mr_use_stamp(&use, &key), ==, 0);
+    uint16_t round = mr_use_next_round(&use);
+    mr_use_touch(&use, &key, round);
+    mr_use_open(&second, &place); /* what another process sees */
+    CHECK_INT(mr_use_stamp(&second, &key), ==, round);
+    CHECK_INT(mr_use_round(&second), ==, round);
+    CHECK_INT(mr_use_stamp(&second, &other), ==, 0);
+    mr_use_clear(&second, &key);
+    CHECK_INT(mr_use_stamp(&use, &key), ==, 0);
+    for (int i = 0; i < 70000; i++) {
+        CHECK(mr_use_next_round(&use) != 0); /* also when the counter comes round */
+    }
+    mr_use_close(&second);
+    mr_use_close(&use);
+    CHECK_INT(mr_use_round(&use), ==, 1); /* none: everything counts as never used */
+    mr_use_touch(&use, &key, 5);
+    end();
+}
+
+TEST(stamps_survive_a_table_cut_short) {
+    begin(8000000);
+    mr_use use;
+    char path[128];
+    mr_store_key key = key_of(1);
+    mr_guard_install();
+    mr_use_open(&use, &place);
+    snprintf(path, sizeof path, "%s/use", folder);
+    CHECK_INT(truncate(path, 0), ==, 0);
+    mr_use_touch(&use, &key, 7);
+    CHECK_INT(mr_use_stamp(&use, &key), ==, 0);
+    CHECK_INT(mr_use_next_round(&use), ==, 1);
+    mr_use_close(&use);
+    mr_guard_remove();
+    end();
+}
+
+/* ---- The folder ---- */
+static int open_elsewhere(void) {
+    mr_place other;
+    mr_store_params p = params(4000000); /* asks for less */
+    mr_status status = mr_place_open(&other, &p, &silent, NULL);
+    bool good = status == MR_OK && other.size == 8000000 && !mr_place_be_alone(&other);
+    return good ? 0 : 1;
+}
+
+TEST(a_store_in_use_keeps_its_size) {
+    begin(8000000);
+    CHECK_INT(in_child(open_elsewhere), ==, 0);
+    CHECK(mr_place_be_alone(&place));
+    mr_place_share(&place);
+    end();
+}
+
+static int mark_often(void) {
+    mr_place other;
+    mr_store_params p = params(0);
+    for (int i = 0; i < 50; i++) {
+        if (mr_place_open(&other, &p, &silent, NULL) != MR_OK ||
+            mr_place_mark(&other, NULL) != MR_OK) {
+            return 1;
+        }
+        mr_place_close(&other);
+    }
+    return 0;
+}
+
+TEST(several_processes_mark_at_once) {
+    enum { JOBS = 4 };
+    pid_t children[JOBS];
+    begin(8000000);
+    fflush(NULL);
+    for (int i = 0; i < JOBS; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            _exit(mark_often());
+        }
+    }
+    for (int i = 0; i < JOBS; i++) {
+        int status = -1;
+        waitpid(children[i], &status, 0);
+        CHECK_INT(status, ==, 0);
+    }
+    end();
+}
+
+TEST(a_mark_that_cannot_be_written_is_an_error) {
+    char path[128];
+    begin(8000000);
+    mr_error err = MR_ERROR_INIT;
+    snprintf(path, sizeof path, "%s/unsynced", folder);
+    CHECK_INT(mkdir(path, 0700), ==, 0); /* in its way */
+    CHECK_INT(mr_place_mark(&place, &err), <, 0);
+    CHECK(err.text[0] != '\0');
+    CHECK_INT(rmdir(path), ==, 0);
+    CHECK_INT(mr_place_mark(&place, &err), ==, MR_OK);
+    CHECK(access(path, F_OK) == 0);
+    mr_place_unmark(&place);
+    CHECK(access(path, F_OK) != 0);
+    end();
+}
+
+TEST(a_link_is_not_followed) {
+    char target[64], link[80];
+    mr_place other;
+    mr_error err = MR_ERROR_INIT;
+    snprintf(target, sizeof target, "%s", fixture_folder());
+    snprintf(link, sizeof link, "%s-link", target);
+    CHECK_INT(symlink(target, link), ==, 0);
+    mr_store_params p = {.size = 8000000, .path = link};
+    CHECK_INT(mr_place_open(&other, &p, &silent, &err), <, 0);
+    mr_place_close(&other);
+    unlink(link);
+    fixture_remove(target);
+}
+
+/* ---- An environment ---- */
+static mr_env *open_env(int64_t size) {
+    mr_env *env = NULL;
+    mr_error err = MR_ERROR_INIT;
+    CHECK_INT(mr_env_open(&env, &place, 0, size, &err), ==, MR_OK);
+    return env;
+}
+
+static unsigned char value_bytes[20000];
+
+static mr_env_result put(mr_env *env, uint64_t n, size_t size) {
+    mr_store_key key = key_of(n);
+    mr_error err = MR_ERROR_INIT;
+    memset(value_bytes, (int)n, size);
+    const mr_env_item item = {&key, value_bytes, size};
+    return mr_env_put(env, &item, 1, &err);
+}
+
+static bool has(mr_env_reader *reader, uint64_t n, size_t size) {
+    const void *data = NULL;
+    size_t found = 0;
+    mr_store_key key = key_of(n);
+    bool there = mr_env_begin(reader) && mr_env_find(reader, &key, &data, &found);
+    bool right = there && found == size && ((const unsigned char *)data)[size - 1] == (n & 0xFF);
+    mr_env_end(reader);
+    return right;
+}
+
+static bool count_one(void *user, const mr_store_key *key, const void *data, size_t size) {
+    (void)key;
+    (void)data;
+    (void)size;
+    ++*(int64_t *)user;
+    return true;
+}
+
+static int64_t count(mr_env *env) {
+    int64_t n = 0;
+    CHECK_INT(mr_env_walk(env, count_one, &n, NULL), ==, MR_OK);
+    return n;
+}
+
+TEST(an_environment_keeps_values) {
+    begin(8000000);
+    mr_guard_install();
+    mr_env *env = open_env(4000000);
+    mr_env_reader *reader = mr_env_reader_new(env);
+    for (uint64_t i = 0; i < 100; i++) {
+        CHECK_INT(put(env, i, 100 + 100 * i), ==, MR_ENV_OK);
+    }
+    for (uint64_t i = 0; i < 100; i++) {
+        CHECK(has(reader, i, 100 + 100 * i));
+    }
+    CHECK(!has(reader, 100, 1));
+    CHECK_INT(count(env), ==, 100);
+    mr_store_key key = key_of(7);
+    mr_env_delete(env, &key);
+    mr_env_delete(env, &key);
+    CHECK(!has(reader, 7, 800));
+    CHECK_INT(count(env), ==, 99);
+    CHECK(mr_env_sync(env));
+    mr_env_reader_free(reader);
+    mr_env_close(env);
+    env = open_env(4000000);
+    CHECK_INT(count(env), ==, 99);
+    mr_env_close(env);
+    mr_guard_remove();
+    end();
+}
+
+static bool choose_all(void *user, const mr_store_key *key, size_t size) {
+    (void)user;
+    (void)key;
+    (void)size;
+    return true;
+}
+
+TEST(a_full_environment_takes_more_after_evicting) {
+    begin(8000000);
+    mr_env *env = open_env(1000000);
+    uint64_t n = 0;
+    for (int round = 0; round < 20; round++) {
+        mr_env_result result = MR_ENV_OK;
+        while (n < 100000 && (result = put(env, n, 12000)) == MR_ENV_OK) {
+            n++;
+        }
+        CHECK_INT(result, ==, MR_ENV_FULL);
+        int64_t evicted = 0;
+        CHECK_INT(mr_env_evict(env, 200000, choose_all, NULL, &evicted), >=, 200000);
+        CHECK_INT(evicted, >, 10);
+        CHECK_INT(mr_env_bytes(env), <=, 1000000);
+    }
+    CHECK_INT(n, >, 200);
+    mr_env_close(env);
+    end();
+}
+
+/* A process that is killed while it reads holds on to what it read, until somebody looks. */
+static pid_t start_reader(int ready[2]) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        mr_env *env = open_env(1000000);
+        mr_env_reader *reader = mr_env_reader_new(env);
+        bool reading = reader && mr_env_begin(reader);
+        (void)!write(ready[1], reading ? "y" : "n", 1);
+        alarm(30);
+        pause();
+        _exit(0);
+    }
+    return child;
+}
+
+TEST(a_dead_reader_does_not_keep_pages) {
+    begin(8000000);
+    int ready[2];
+    char reading = 'n';
+    uint64_t n = 0;
+    CHECK_INT(pipe(ready), ==, 0);
+    pid_t child = start_reader(ready);
+    CHECK_INT(read(ready[0], &reading, 1), ==, 1);
+    CHECK_INT(reading, ==, 'y');
+    mr_env *env = open_env(1000000);
+    while (put(env, n, 12000) == MR_ENV_OK) {
+        n++;
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < 200; i++) { /* what one transaction frees, the one after the next uses */
+        int64_t evicted = 0;
+        int tries = 0;
+        while (tries++ < 4 && put(env, n, 12000) != MR_ENV_OK) {
+            mr_env_evict(env, 30000, choose_all, NULL, &evicted);
+        }
+        CHECK_INT(tries, <=, 4);
+        n++;
+    }
+    mr_env_close(env);
+    close(ready[0]);
+    close(ready[1]);
+    end();
+}
+
+/* Every way into an environment whose file was cut short: no crash, and doubt from then on. */
+static void cut_short(int64_t length) {
+    char path[128];
+    begin(8000000);
+    mr_guard_install();
+    mr_env *env = open_env(4000000);
+    mr_env_reader *reader = mr_env_reader_new(env);
+    for (uint64_t i = 0; i < 100; i++) {
+        CHECK_INT(put(env, i, i % 2 ? 12000 : 500), ==, MR_ENV_OK);
+    }
+    snprintf(path, sizeof path, "%s/00.mdb", folder);
+    CHECK_INT(truncate(path, length), ==, 0);
+    for (uint64_t i = 0; i < 100; i++) {
+        unsigned char copy[12000];
+        const void *data = NULL;
+        size_t size = 0;
+        mr_store_key key = key_of(i);
+        if (mr_env_begin(reader) && mr_env_find(reader, &key, &data, &size)) {
+            mr_guard_copy(copy, data, size);
+        }
+        mr_env_end(reader);
+        if (i % 3 == 0) {
+            mr_env_delete(env, &key);
+        }
+    }
+    int64_t n = 0;
+    mr_env_evict(env, INT64_MAX, choose_all, NULL, &n);
+    put(env, 1000, 12000);
+    mr_env_walk(env, count_one, &n, NULL);
+    mr_env_sync(env);
+    CHECK(mr_env_is_doubtful(env));
+    CHECK(!mr_env_begin(reader));
+    CHECK_INT(put(env, 1001, 10), ==, MR_ENV_FAILED);
+    CHECK(!mr_env_reader_new(env));
+    mr_env_reader_free(reader);
+    mr_env_close(env);
+    mr_guard_remove();
+    end();
+}
+
+TEST(an_environment_cut_short) {
+    static const int64_t lengths[] = {0, 1, 4096, 8191, 8192, 8193, 12288, 20480, 65536, 200000};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        cut_short(lengths[i]);
+    }
+}
+
+/* ---- Notes ---- */
+static void add_one(void *user, char note[MR_NOTE_BYTES]) {
+    (void)user;
+    note[0]++;
+}
+
+TEST(notes_are_changed_in_one_go_and_are_no_entries) {
+    begin(8000000);
+    char note[MR_NOTE_BYTES] = {0};
+    mr_env *env = open_env(4000000);
+    CHECK(!mr_env_read_note(env, "abcdefgh", 8, note));
+    for (int i = 0; i < 3; i++) {
+        CHECK(mr_env_change_note(env, "abcdefgh", 8, add_one, NULL));
+    }
+    CHECK(mr_env_read_note(env, "abcdefgh", 8, note));
+    CHECK_INT(note[0], ==, 3);
+    CHECK_INT(count(env), ==, 0);
+    int64_t n = 0;
+    mr_env_evict(env, INT64_MAX, choose_all, NULL, &n);
+    CHECK_INT(n, ==, 0);
+    CHECK(mr_env_read_note(env, "abcdefgh", 8, note));
+    mr_env_close(env);
+    end();
+}
+
+TEST_MAIN()
