@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -235,27 +236,51 @@ mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_er
 }
 
 /* ---- Identity ---- */
-/* File systems note times in steps of up to 10 ms. A time in the future is another clock's. */
+/* File systems note times in steps: of up to 10 ms, or of one or two seconds where there are no
+ * fractions. A time in the future is another clock's. */
 static bool is_settled(const struct timespec *changed) {
-    const int64_t steps = 50000000;
+    const int64_t fine = 50000000, coarse = 2500000000;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t age =
         ((int64_t)now.tv_sec - changed->tv_sec) * 1000000000 + now.tv_nsec - changed->tv_nsec;
-    return age > steps;
+    return age > (changed->tv_nsec == 0 ? coarse : fine);
 }
 
-bool mr_file_identity(const char *path, int64_t limit, uint64_t out[2]) {
-    struct stat info;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > limit ||
-        !is_settled(&info.st_ctim)) {
+static bool name_file(const struct stat *info, const struct statvfs *system, int64_t limit,
+                      uint64_t out[2]) {
+    if (!S_ISREG(info->st_mode) || info->st_size > limit || !is_settled(&info->st_ctim)) {
         return false;
     }
-    const uint64_t words[] = {(uint64_t)info.st_ino,         (uint64_t)info.st_size,
-                              (uint64_t)info.st_mtim.tv_sec, (uint64_t)info.st_mtim.tv_nsec,
-                              (uint64_t)info.st_ctim.tv_sec, (uint64_t)info.st_ctim.tv_nsec};
+    const uint64_t words[] = {
+        (uint64_t)info->st_dev,          (uint64_t)info->st_ino,
+        (uint64_t)info->st_size,         (uint64_t)info->st_mtim.tv_sec,
+        (uint64_t)info->st_mtim.tv_nsec, (uint64_t)info->st_ctim.tv_sec,
+        (uint64_t)info->st_ctim.tv_nsec, (uint64_t)system->f_blocks,
+        (uint64_t)system->f_files,
+    };
     mr_hash128 hash = mr_hash(words, sizeof words);
     out[0] = hash.low;
     out[1] = hash.high;
     return true;
+}
+
+/* Images of file systems (squashfs and its like) may give all files one time; then the image's own
+ * numbers are all that tells one image from the next. */
+static bool has_no_times(const struct stat *info) {
+    return info->st_ctim.tv_nsec == 0 && info->st_ctim.tv_sec == info->st_mtim.tv_sec;
+}
+
+bool mr_file_identity(const char *path, int64_t limit, uint64_t out[2]) {
+    struct stat info;
+    struct statvfs system = {0};
+    return stat(path, &info) == 0 && (!has_no_times(&info) || statvfs(path, &system) == 0) &&
+           name_file(&info, &system, limit, out);
+}
+
+bool mr_open_file_identity(int fd, uint64_t out[2]) {
+    struct stat info;
+    struct statvfs system = {0};
+    return fstat(fd, &info) == 0 && (!has_no_times(&info) || fstatvfs(fd, &system) == 0) &&
+           name_file(&info, &system, INT64_MAX, out);
 }

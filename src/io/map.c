@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "io/file.h"
@@ -25,7 +26,8 @@ static mr_status map_open_file(mr_map *map, const mr_open_extent *file, mr_error
     if (data == MAP_FAILED) {
         return map_failed(file->size, errno, err);
     }
-    *map = (mr_map){data, file->size};
+    map->data = data;
+    map->size = file->size;
     return MR_OK;
 }
 
@@ -33,13 +35,12 @@ static mr_status open_and_map(mr_map *map, const char *path, mr_error *err) {
     const mr_extent whole = {path, 0, -1, INT64_MAX};
     mr_open_extent file;
     MR_TRY(mr_extent_open(&whole, &file, err));
-    mr_status status = map_open_file(map, &file, err);
-    mr_extent_close(&file); /* the mapping keeps the file */
-    return status;
+    map->fd = file.fd;
+    return map_open_file(map, &file, err);
 }
 
 mr_status mr_map_open(mr_map *map, const char *path, mr_error *err) {
-    *map = (mr_map){NULL, 0};
+    *map = (mr_map){NULL, 0, -1};
     mr_status status = open_and_map(map, path, err);
     if (status < 0 && err) {
         mr_text_escape(err->source, sizeof err->source, path);
@@ -51,5 +52,8 @@ void mr_map_close(mr_map *map) {
     if (map->data) {
         munmap((void *)(uintptr_t)map->data, map->size);
     }
-    *map = (mr_map){NULL, 0};
+    if (map->fd >= 0) {
+        close(map->fd);
+    }
+    *map = (mr_map){NULL, 0, -1};
 }

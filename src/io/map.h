@@ -11,6 +11,7 @@
 typedef struct mr_map {
     const unsigned char *data; /* NULL where the file is empty */
     size_t size;
+    int fd; /* of the file that is mapped, whatever its name means by now; -1: none */
 } mr_map;
 
 /* Maps a regular file. On failure the map is empty and may be closed all the same. */

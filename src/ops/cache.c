@@ -63,6 +63,28 @@ static mr_status produce(const void *params, mr_call *call, const mr_view *in, c
     return MR_OK;
 }
 
+/* In the middle of a stream nothing is kept, and rows go on as they come. */
+static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                      const mr_region *wanted, mr_region *needed, mr_error *err) {
+    (void)params;
+    (void)call;
+    (void)in;
+    (void)out;
+    (void)err;
+    *needed = *wanted;
+    return MR_OK;
+}
+
+static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
+                      mr_rows *own, mr_error *err) {
+    (void)params;
+    (void)call;
+    (void)flow;
+    (void)err;
+    *own = *to;
+    return MR_OK;
+}
+
 static const char *const tiers[] = {"disk", "memory", NULL};
 
 static const mr_param rows[] = {
@@ -124,4 +146,6 @@ const mr_op_class mr_op_cache = {
     .run = run,
     .examples = examples,
     .produce = produce,
+    .want = want,
+    .pass = pass,
 };

@@ -419,13 +419,26 @@ static bool is_kept(const compiler *c, int32_t slot) {
     return slot == 0 || c->touched[slot] || !c->pipeline->source->locate;
 }
 
+/* What was made of labels and names changes with them, and so must what names it in the store. */
+static void note_rest(const compiler *c, const mr_op_node *cache) {
+    mr_pipeline *p = c->pipeline;
+    for (const mr_op_node *node = p->ops; node < cache; node++) {
+        for (int32_t k = 0; k < node->n_inputs && !mr_op_is_cache(node); k++) {
+            p->reads_rest = p->reads_rest || node->inputs[k] != 0;
+        }
+        p->reads_rest = p->reads_rest || node->field != 0;
+    }
+}
+
 static mr_status plan_cache(compiler *c, mr_op_node *node) {
     MR_TRY(check_prefix(c, node));
     for (int32_t i = 0; i < c->n_now; i++) {
         if (is_kept(c, c->now[i])) {
+            node->input_types[node->n_inputs] = c->types[c->now[i]];
             node->inputs[node->n_inputs++] = c->now[i];
         }
     }
+    note_rest(c, node);
     node->in = node->out = c->types[node->field];
     return MR_OK;
 }
@@ -570,15 +583,21 @@ static mr_status compile_ops(compiler *c, json_t *document) {
 }
 
 /* ---- Streams ---- */
+/* Rows flow through a cache too, but then it keeps nothing. */
+static bool passes(const mr_op_node *node, bool through_caches) {
+    return node->class->pass && (through_caches || !mr_op_is_cache(node));
+}
+
 /* How many ops from the i-th on can run as one stream: a producer, then ops that pass rows on; one
  * that finishes ends it. */
-static int32_t stream_length(const mr_pipeline *p, int32_t i) {
+static int32_t stream_length(const mr_pipeline *p, int32_t i, bool through_caches) {
     const mr_op_node *head = &p->ops[i];
     if (!head->class->produce || head->out.dtype != MR_U8 || head->out.layout != MR_HWC) {
         return 1;
     }
     int32_t n = 1;
-    while (i + n < p->n_ops && p->ops[i + n].field == head->field && p->ops[i + n].class->pass) {
+    while (i + n < p->n_ops && p->ops[i + n].field == head->field &&
+           passes(&p->ops[i + n], through_caches)) {
         n++;
     }
     bool ends =
@@ -586,19 +605,39 @@ static int32_t stream_length(const mr_pipeline *p, int32_t i) {
     return ends ? n + 1 : n;
 }
 
+static int32_t next_but_caches(const mr_pipeline *p, int32_t i) {
+    do {
+        i++;
+    } while (i < p->n_ops && mr_op_is_cache(&p->ops[i]));
+    return i;
+}
+
 /* Two ops that agree on the size to decode at give other bytes one by one, so they stay together
  * even where nothing else does. */
 static bool belongs_together(const mr_pipeline *p, int32_t i) {
     const mr_op_node *head = &p->ops[i];
-    return stream_length(p, i) > 1 && p->ops[i + 1].class->tolerate && head->class->shrink &&
-           head->class->shrink(head->params, NULL, INT32_MAX) > 1;
+    int32_t next = next_but_caches(p, i);
+    return head->class->shrink && head->class->shrink(head->params, NULL, INT32_MAX) > 1 &&
+           stream_length(p, i, true) > next - i && p->ops[next].class->tolerate;
 }
 
-static void find_streams(mr_pipeline *p) {
+static mr_status find_streams(compiler *c) {
+    mr_pipeline *p = c->pipeline;
     for (int32_t i = 0; i < p->n_ops; i++) {
-        int32_t least = belongs_together(p, i) ? 2 : 1;
-        p->ops[i].stream_length = p->settings.fuse ? stream_length(p, i) : least;
+        bool pair = belongs_together(p, i);
+        if (pair && mr_op_is_cache(&p->ops[i + 1])) {
+            mr_fail(c->err, MR_E_PARAM,
+                    "the cache stands between %s and %s, which decide "
+                    "together how large to decode (dct_scale)",
+                    p->ops[i].class->name, p->ops[next_but_caches(p, i)].class->name);
+            mr_hint(c->err, "put it before the one or after the other");
+            return MR_E_PARAM;
+        }
+        int32_t least = pair ? 2 : 1;
+        p->ops[i].stream_length = p->settings.fuse ? stream_length(p, i, false) : least;
+        p->ops[i].whole_length = p->settings.fuse ? stream_length(p, i, true) : least;
     }
+    return MR_OK;
 }
 
 /* ---- Delivered fields ---- */
@@ -806,7 +845,7 @@ static mr_status compile(compiler *c, json_t *document) {
                           &p->settings, c->err));
     MR_TRY(compile_source(c, document));
     MR_TRY(compile_ops(c, document));
-    find_streams(p);
+    MR_TRY(find_streams(c));
     MR_TRY(compile_fields(c));
     MR_TRY(write_stages(p, c->err));
     MR_TRY(write_json(p, c->err));

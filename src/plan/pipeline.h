@@ -26,6 +26,8 @@ typedef struct mr_op_node {
     uint32_t op_word;                /* see core/philox.h */
     mr_type in, out;
     int32_t stream_length; /* ops from this one on that run as one stream; 0 or 1: by itself */
+    int32_t whole_length;  /* the same, as if there were no caches */
+    mr_type input_types[MR_MAX_FIELDS]; /* a cache: of what it keeps */
     mr_hash128 prefix;     /* a cache: the way from a sample's bytes to here */
 } mr_op_node;
 
@@ -44,6 +46,8 @@ struct mr_pipeline {
 
     mr_op_node *ops;
     int32_t n_ops;
+
+    bool reads_rest; /* ops before a cache read fields of the source other than the first */
 
     mr_field fields[MR_MAX_FIELDS];    /* as delivered: type after the last op */
     int32_t field_slot[MR_MAX_FIELDS]; /* slot */

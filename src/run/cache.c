@@ -180,10 +180,41 @@ void mr_caches_stats(const mr_caches *caches, int32_t i, mr_cache_stats *out) {
 }
 
 /* ---- Identity ---- */
+/* Where ops before a cache read labels or names, these name the sample too. False: there is no room
+ * for them. */
+static bool add_rest(const mr_caches *caches, int64_t sample, uint64_t words[2]) {
+    enum { ROOM = 1024 };
+    const mr_pipeline *p = caches->pipeline;
+    mr_view fields[MR_MAX_FIELDS];
+    _Alignas(64) unsigned char memory[ROOM];
+    size_t used = 0;
+    for (int32_t f = 0; f < p->n_source_fields; f++) {
+        int64_t bytes = mr_type_bytes(&p->slots[f].type);
+        bool fixed = bytes >= 0;
+        fields[f] = (mr_view){.type = p->slots[f].type, .size = fixed ? (size_t)bytes : 0};
+        fields[f].data = fixed ? memory + used : NULL;
+        used += fields[f].size;
+        if (used > ROOM) {
+            return false;
+        }
+    }
+    if (p->source->fill(caches->source_state, sample, NULL, 0, fields, NULL) < 0) {
+        return false;
+    }
+    for (int32_t f = 1; f < p->n_source_fields; f++) {
+        words[0] = mr_hash64(fields[f].data, fields[f].size, words[0]);
+        words[1] = mr_hash64(fields[f].data, fields[f].size, ~words[1]);
+    }
+    return true;
+}
+
 void mr_caches_identify(const mr_caches *caches, int64_t sample, mr_identity *identity) {
+    const mr_pipeline *p = caches->pipeline;
     identity->asked = true;
-    identity->known =
-        caches->pipeline->source->identify(caches->source_state, sample, identity->words);
+    identity->known = p->source->identify(caches->source_state, sample, identity->words);
+    if (identity->known && p->reads_rest && p->source->locate) {
+        identity->known = add_rest(caches, sample, identity->words);
+    }
 }
 
 /* A store that has the last cache's value has all that is needed; an earlier cache's also saves

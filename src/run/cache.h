@@ -16,6 +16,7 @@ typedef struct mr_cache {
     int32_t packing;
     bool reported;
     _Atomic int64_t hits, misses, waits, bytes;
+    _Atomic int64_t tired_until; /* waits for nobody before this time */
 } mr_cache;
 
 typedef struct mr_caches {

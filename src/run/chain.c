@@ -17,18 +17,20 @@ static void map_fields(mr_chain *chain) {
     for (int32_t f = 0; f < MR_MAX_SLOTS; f++) {
         chain->delivered_as[f] = -1;
         chain->last_op[f] = -1;
+        chain->kept_by[f] = -1;
         chain->fixed_bytes[f] = f < p->n_slots ? mr_type_bytes(&p->slots[f].type) : -1;
     }
     for (int32_t d = 0; d < p->n_fields; d++) {
         chain->delivered_as[p->field_slot[d]] = d;
     }
     for (int32_t i = 0; i < p->n_ops; i++) {
-        if (mr_op_is_cache(&p->ops[i])) {
-            continue; /* changes nothing */
-        }
-        chain->last_op[p->ops[i].field] = i;
+        bool cache = mr_op_is_cache(&p->ops[i]); /* changes nothing */
+        int32_t *last = cache ? chain->kept_by : chain->last_op;
         for (int32_t k = 0; k < p->ops[i].n_inputs; k++) {
-            chain->last_op[p->ops[i].inputs[k]] = i;
+            last[p->ops[i].inputs[k]] = i;
+        }
+        if (!cache) {
+            last[p->ops[i].field] = i;
         }
     }
 }
@@ -208,10 +210,9 @@ static mr_status run_op(mr_chain *chain, const mr_chain_job *job, int32_t i, con
     return node->class->run(node->params, call, in, out, err);
 }
 
-static mr_status run_stream(mr_chain *chain, const mr_chain_job *job, int32_t i, const mr_view *in,
-                            mr_view *out, mr_error *err) {
+static mr_status run_stream(mr_chain *chain, const mr_chain_job *job, int32_t i, int32_t n,
+                            const mr_view *in, mr_view *out, mr_error *err) {
     const mr_op_node *ops = &chain->pipeline->ops[i];
-    int32_t n = ops->stream_length;
     mr_stream *stream = NULL;
     MR_TRY(mr_stream_open(&stream, ops, n, &chain->calls[i], in, &chain->scratch, err));
     out->type = *mr_stream_type(stream);
@@ -240,16 +241,24 @@ static mr_status run_sample(mr_chain *chain, const mr_chain_job *job, int32_t i,
     return MR_OK;
 }
 
+/* One way through the ops. */
+typedef struct chain_way {
+    bool caches; /* find and keep samples; else as if there were no caches */
+    int32_t end; /* the op before which it ends */
+} chain_way;
+
 /* Runs the i-th op, or the stream that begins there; *n says how many ops that was. */
-static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_view *fields,
-                      int32_t *n, mr_error *err) {
+static mr_status step(mr_chain *chain, const mr_chain_job *job, chain_way way, int32_t i,
+                      mr_view *fields, int32_t *n, mr_error *err) {
     const mr_op_node *node = &chain->pipeline->ops[i];
-    int32_t length = node->stream_length;
+    int32_t length = way.caches ? node->stream_length : node->whole_length;
     mr_view *value = &fields[node->field], out = {0};
     *n = length > 1 ? length : 1;
     if (mr_op_is_cache(node)) {
-        mr_recall_keep(chain, job, i, fields);
-        if (length <= 1 || !job->batch) {
+        if (way.caches) {
+            mr_recall_keep(chain, job, i, fields);
+        }
+        if (length <= 1 || i + 1 >= way.end) {
             return MR_OK;
         }
     }
@@ -259,46 +268,50 @@ static mr_status step(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_vi
     for (int32_t k = i; k < i + *n; k++) {
         set_call(chain, job, k);
     }
-    mr_status status = length > 1 ? run_stream(chain, job, i, value, &out, err)
+    mr_status status = length > 1 ? run_stream(chain, job, i, length, value, &out, err)
                                   : run_op(chain, job, i, value, &out, err);
     mr_arena_reset(&chain->scratch);
     *value = out;
     return status;
 }
 
-/* From the first op, or from a cache that has the sample, to the one before `end`. */
-static mr_status make(mr_chain *chain, mr_chain_job *job, bool recall, int32_t end, mr_error *err) {
+/* From the first op, or from a cache that has the sample. */
+static mr_status make(mr_chain *chain, mr_chain_job *job, chain_way way, mr_error *err) {
     mr_view fields[MR_MAX_SLOTS];
     int32_t start = -1;
-    mr_status status = recall ? mr_recall_find(chain, job, fields, &start, err) : MR_OK;
+    mr_status status = way.caches ? mr_recall_find(chain, job, fields, &start, err) : MR_OK;
     if (status == MR_OK && start < 0) {
         status = fill(chain, job, fields, err);
         start = 0;
     }
-    for (int32_t i = start, n = 0; status == MR_OK && i < end; i += n) {
-        status = step(chain, job, i, fields, &n, err);
+    for (int32_t i = start, n = 0; status == MR_OK && i < way.end; i += n) {
+        status = step(chain, job, way, i, fields, &n, err);
     }
     return status;
 }
 
-/* What went wrong while an op read from a store may be the store's fault: once more without. */
+/* What went wrong may be the store's fault; or a cache's, which wants whole images where the ops
+ * behind it want parts, and so sees damage that they would not. Without caches it would have been
+ * neither: once more like that. */
 static mr_status make_with_caches(mr_chain *chain, mr_chain_job *job, mr_error *err) {
-    mr_status status = make(chain, job, true, chain->pipeline->n_ops, err);
-    bool again = status < 0 && chain->recall.in_place;
+    const chain_way with = {true, chain->pipeline->n_ops},
+                    without = {false, chain->pipeline->n_ops};
+    mr_status status = make(chain, job, with, err);
     mr_recall_end(&chain->recall);
-    if (again) {
+    if (status < 0 && status != MR_E_CANCELLED) {
         mr_arena_reset(&chain->data);
         mr_arena_reset(&chain->scratch);
         mr_batch_clear_sample(job->batch, job->slot);
         mr_error_clear(err);
-        status = make(chain, job, false, chain->pipeline->n_ops, err);
+        status = make(chain, job, without, err);
     }
     return status;
 }
 
 mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
-    mr_status status = chain->recall.caches ? make_with_caches(chain, job, err)
-                                            : make(chain, job, false, chain->pipeline->n_ops, err);
+    const chain_way plain = {false, chain->pipeline->n_ops};
+    mr_status status =
+        chain->recall.caches ? make_with_caches(chain, job, err) : make(chain, job, plain, err);
     mr_arena_reset(&chain->data);
     if (status == MR_OK) {
         mr_batch_sample_done(job->batch, job->slot);
@@ -310,7 +323,8 @@ mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
 
 mr_status mr_chain_prepare(mr_chain *chain, mr_chain_job *job, mr_error *err) {
     const mr_caches *caches = chain->recall.caches;
-    mr_status status = make(chain, job, true, caches->list[caches->n - 1].op + 1, err);
+    const chain_way to_last_cache = {true, caches->list[caches->n - 1].op + 1};
+    mr_status status = make(chain, job, to_last_cache, err);
     mr_recall_end(&chain->recall);
     mr_arena_reset(&chain->data);
     mr_arena_reset(&chain->scratch);

@@ -21,6 +21,7 @@ typedef struct mr_chain {
     mr_arena scratch;                   /* what lives for one op's run */
     int32_t delivered_as[MR_MAX_SLOTS]; /* slot to delivered field, or -1 */
     int32_t last_op[MR_MAX_SLOTS];      /* of a slot, or -1 */
+    int32_t kept_by[MR_MAX_SLOTS];      /* the last cache that keeps the slot, or -1 */
     int64_t fixed_bytes[MR_MAX_SLOTS];  /* of a slot as it is first filled, or -1: varies */
     mr_recall recall;                   /* its caches */
 } mr_chain;

@@ -17,10 +17,10 @@ mr_status mr_recall_open(mr_recall *recall, mr_caches *caches, mr_error *err) {
     if (!recall->parts) {
         return mr_fail_memory(err, (size_t)caches->n * sizeof *recall->parts);
     }
-    recall->caches = caches;
     for (int32_t i = 0; i < caches->n; i++) {
         mr_store *store = caches->list[i].store;
         recall->parts[i].reader = store ? mr_store_reader_new(store) : NULL;
+        recall->caches = recall->parts[i].reader ? caches : recall->caches;
     }
     return MR_OK;
 }
@@ -34,20 +34,20 @@ void mr_recall_close(mr_recall *recall) {
 }
 
 /* ---- From a record to fields ---- */
+static bool is_of(const mr_type *type, const mr_type *planned) {
+    bool same = type->dtype == planned->dtype && type->n_dims == planned->n_dims &&
+                type->layout == planned->layout;
+    for (int32_t d = 0; same && d < planned->n_dims; d++) {
+        same = planned->dims[d] < 0 || type->dims[d] == planned->dims[d];
+    }
+    return same;
+}
+
 /* The key says which ops made the record, so a record of another form is a damaged one. */
-static bool fits(const mr_chain *chain, const mr_op_node *node, const mr_record *record) {
+static bool fits(const mr_op_node *node, const mr_record *record) {
     bool same = record->n_fields == node->n_inputs;
     for (int32_t k = 0; same && k < node->n_inputs; k++) {
-        int32_t slot = node->inputs[k];
-        int32_t delivered = chain->delivered_as[slot];
-        bool final =
-            delivered >= 0 && chain->last_op[slot] < (int32_t)(node - chain->pipeline->ops);
-        const mr_type *type = &record->fields[k].type;
-        const mr_type *planned = final                 ? &chain->pipeline->fields[delivered].type
-                                 : slot == node->field ? &node->out
-                                                       : type;
-        same = type->dtype == planned->dtype && type->n_dims == planned->n_dims &&
-               type->layout == planned->layout;
+        same = is_of(&record->fields[k].type, &node->input_types[k]);
     }
     return same;
 }
@@ -71,13 +71,14 @@ static mr_status load_field(mr_chain *chain, const mr_chain_job *job, const mr_c
 }
 
 static bool is_needed(const mr_chain *chain, const mr_cache *cache, int32_t slot) {
-    return chain->delivered_as[slot] >= 0 || chain->last_op[slot] > cache->op;
+    return chain->delivered_as[slot] >= 0 || chain->last_op[slot] > cache->op ||
+           chain->kept_by[slot] > cache->op;
 }
 
 static mr_status load(mr_chain *chain, const mr_chain_job *job, const mr_cache *cache,
                       const mr_record *record, mr_view *fields, mr_error *err) {
     const mr_op_node *node = cache->node;
-    if (!fits(chain, node, record)) {
+    if (!fits(node, record)) {
         return MR_E_CORRUPT;
     }
     if (chain->pipeline->source->locate) {
@@ -151,11 +152,33 @@ static void set_keys(mr_recall *recall, const mr_identity *identity) {
     }
 }
 
+/* Between the first look and the claim it may just have been put. */
+static bool look_again(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *fields,
+                       mr_status *status, mr_error *err) {
+    mr_recall_part *part = &chain->recall.parts[c];
+    if (!look(chain, job, c, fields, status, err)) {
+        return false;
+    }
+    mr_store_abandon(chain->recall.caches->list[c].store, &part->key);
+    part->claimed = false;
+    return true;
+}
+
+/* Whoever was waited for in vain is stopped, and may hold thousands of claims: for a while nobody
+ * is waited for. */
+static bool is_tired(mr_cache *cache, int64_t waited) {
+    const int64_t patience = 5000000000, rest = 30000000000;
+    if (waited >= patience) {
+        atomic_store(&cache->tired_until, mr_store_clock() + rest);
+    }
+    int64_t until = atomic_load_explicit(&cache->tired_until, memory_order_relaxed);
+    return until > 0 && mr_store_clock() < until;
+}
+
 /* Finds or claims the c-th cache's value. Somebody else who makes it is waited for, but not for
  * ever: they may be stopped. */
 static bool find_or_claim(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *fields,
                           mr_status *status, mr_error *err) {
-    const int64_t patience = 5000000000;
     mr_cache *cache = &chain->recall.caches->list[c];
     mr_recall_part *part = &chain->recall.parts[c];
     int64_t waited = 0, pause = 50000;
@@ -164,9 +187,9 @@ static bool find_or_claim(mr_chain *chain, const mr_chain_job *job, int32_t c, m
         mr_claim claim = mr_store_claim(cache->store, &part->key);
         part->claimed = claim == MR_CLAIM_OURS;
         if (claim == MR_CLAIM_OURS) {
-            return look(chain, job, c, fields, status, err); /* it may just have been put */
+            return look_again(chain, job, c, fields, status, err);
         }
-        if (claim == MR_CLAIM_VOID || waited >= patience || !job->batch) {
+        if (claim == MR_CLAIM_VOID || !job->batch || is_tired(cache, waited)) {
             return false;
         }
         if (job->is_stopped && job->is_stopped(job->user)) {

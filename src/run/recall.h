@@ -17,7 +17,7 @@ typedef struct mr_recall_part {
 } mr_recall_part;
 
 typedef struct mr_recall {
-    mr_caches *caches; /* NULL: the pipeline has none */
+    mr_caches *caches; /* NULL: the pipeline has none, or none with a store */
     mr_recall_part *parts;
     bool in_place; /* an op works on bytes where the store has them */
 } mr_recall;

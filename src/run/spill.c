@@ -276,7 +276,7 @@ static mr_env_result write_items(mr_store *store, int32_t env, const mr_env_item
         return MR_ENV_FULL;
     }
     mr_env_result result = mr_env_put(store->envs[env], items, n, err);
-    for (int tries = 0; result == MR_ENV_FULL && tries < 3; tries++) {
+    for (int tries = 0; result == MR_ENV_FULL && tries < 2; tries++) {
         if (!make_room(store, env, 2 * bytes)) {
             close_env(store, env);
             return MR_ENV_FULL;

@@ -46,6 +46,7 @@ struct mr_store {
     mr_place place;
     mr_env *envs[MR_MAX_ENVS];
     int64_t env_bytes; /* what each may take */
+    bool whole;        /* all of it was opened */
     mr_use use;
     int claims;
 
@@ -76,7 +77,6 @@ typedef struct mr_plan_note {
 } mr_plan_note;
 _Static_assert(sizeof(mr_plan_note) <= MR_NOTE_BYTES, "fits into a note");
 
-int64_t mr_store_clock(void); /* nanoseconds that only go forward */
 int32_t mr_store_env_of(const mr_store *store, const mr_store_key *key);
 void mr_store_note_trouble(mr_store *store, const mr_error *err);
 

@@ -40,14 +40,6 @@ static mr_store *find_open(const char *path) {
     return NULL;
 }
 
-/* Each environment's share of the limit, with its table of readers; the table of stamps and small
- * files come off first. */
-static int64_t env_size(const mr_place *place) {
-    enum { SMALL_FILES = 32768 };
-    int64_t rest = place->size - mr_use_bytes(place->size) - SMALL_FILES;
-    return rest / place->n_envs - MR_ENV_LOCK_BYTES;
-}
-
 /* One that cannot be opened is made anew by whoever is alone. */
 static mr_status open_env(mr_store *store, int32_t i, mr_error *err) {
     mr_place *place = &store->place;
@@ -61,7 +53,7 @@ static mr_status open_env(mr_store *store, int32_t i, mr_error *err) {
 }
 
 static mr_status open_envs(mr_store *store, mr_error *err) {
-    store->env_bytes = env_size(&store->place);
+    store->env_bytes = mr_place_env_bytes(&store->place);
     for (int32_t i = 0; i < store->place.n_envs; i++) {
         MR_TRY(open_env(store, i, err));
     }
@@ -81,22 +73,34 @@ static mr_status open_parts(mr_store *store, const mr_store_params *params, cons
     mr_use_open(&store->use, &store->place);
     atomic_store(&store->round, mr_use_round(&store->use));
     store->claims = mr_claims_open(&store->place);
+    store->whole = true;
     return mr_threads_start(&store->writer, 1, "mr-store", mr_spill_main, store, 0, err);
 }
 
+static bool sync_all(const mr_store *store) {
+    bool synced = true;
+    for (int32_t i = 0; i < store->place.n_envs; i++) {
+        synced = mr_env_sync(store->envs[i]) && synced;
+    }
+    return synced;
+}
+
 /* What this process wrote is safe once it is synced, and what others wrote too, if there are no
- * others any more. */
+ * others any more. Most of it is synced before the others are kept waiting. */
 static void leave_place(mr_store *store) {
-    if (store->place.users < 0 || !mr_place_be_alone(&store->place)) {
+    if (!store->whole) {
+        return; /* never opened: it is not ours to tidy up */
+    }
+    bool disk = store->place.tier == MR_TIER_DISK;
+    if (disk) {
+        sync_all(store);
+    }
+    if (!mr_place_leave(&store->place)) {
         return;
     }
-    bool synced = true;
-    for (int32_t i = 0; i < store->place.n_envs && store->place.tier == MR_TIER_DISK; i++) {
-        synced = synced && store->envs[i] && mr_env_sync(store->envs[i]);
-    }
-    if (store->place.tier == MR_TIER_MEMORY) {
+    if (!disk) {
         mr_place_remove(&store->place);
-    } else if (synced) {
+    } else if (sync_all(store)) {
         mr_place_unmark(&store->place);
     }
 }

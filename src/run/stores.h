@@ -45,6 +45,7 @@ int32_t mr_store_join(mr_store *store, const mr_store_plan *plan);
 void mr_store_epoch(mr_store *store, int32_t plan);
 void mr_store_leave(mr_store *store, int32_t plan, int64_t hits, int64_t misses);
 
+int64_t mr_store_clock(void); /* nanoseconds that only go forward */
 mr_store_key mr_store_key_of(mr_hash128 prefix, const uint64_t identity[2]);
 
 /* ---- Finding. What was found lives until mr_store_done. ---- */

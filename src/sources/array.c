@@ -145,6 +145,7 @@ static mr_status open_(const void *p, const mr_log *log, void **state, mr_error 
     }
     *state = a;
     a->params = own;
+    a->data.fd = a->labels.fd = -1;
     MR_TRY(map_again(own->path, &own->data_header, &a->data, &a->rows, err));
     a->row_bytes = (size_t)(own->data_header.bytes / own->data_header.dims[0]);
     a->aligned = own->data_header.offset % (int64_t)mr_dtype_size(own->data_header.dtype) == 0;
@@ -225,12 +226,13 @@ static int64_t label_of(const array *a, int64_t sample) {
     }
 }
 
-/* The file may be written to while it is mapped: its times tell. */
+/* The file may be written to while it is mapped: its times tell. The file that is mapped, that is:
+ * under its name there may be another one by now. */
 static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
-    const params *p = ((const array *)state)->params;
+    const array *a = state;
     uint64_t words[5] = {(uint64_t)sample};
-    if (!mr_file_identity(p->path, INT64_MAX, &words[1]) ||
-        (p->labels[0] && !mr_file_identity(p->labels, INT64_MAX, &words[3]))) {
+    if (!mr_open_file_identity(a->data.fd, &words[1]) ||
+        (a->params->labels[0] && !mr_open_file_identity(a->labels.fd, &words[3]))) {
         return false;
     }
     mr_hash128 hash = mr_hash(words, sizeof words);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/error.h"
@@ -18,9 +19,12 @@
 struct mr_env {
     MDB_env *lmdb;
     MDB_dbi dbi;
-    char *path;
+    char path[64];
     size_t page;
     atomic_bool doubtful;
+    int turns; /* file descriptor, and the byte of it that writers lock */
+    off_t turn;
+    bool torn;         /* a fault in the middle of a change: nobody writes here again */
     mr_store_key hand; /* where eviction goes on */
     int64_t written;   /* since write-back was last started */
 };
@@ -31,6 +35,7 @@ struct mr_env_reader {
     bool active;
 };
 
+enum { FIRST_TURN = 16 }; /* bytes of the list of users, beyond those that place.c locks */
 enum { READERS = MR_ENV_LOCK_BYTES / 64 - 8 }; /* threads of all processes together */
 
 /* ---- Guarded calls of LMDB: it reads the mapped file itself ----
@@ -141,6 +146,40 @@ static int begin(mr_env *env, unsigned flags, MDB_txn **txn) {
     return code;
 }
 
+/* ---- Writers take turns ----
+ * LMDB has a lock for that, but it waits for ever, also for a process that was stopped with it. So
+ * whoever writes locks a byte first, and gives up after a while. */
+static bool lock_turn(const mr_env *env, short kind) {
+    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_start = env->turn, .l_len = 1};
+    int done;
+    do {
+        done = fcntl(env->turns, F_OFD_SETLK, &lock);
+    } while (done != 0 && errno == EINTR);
+    return done == 0;
+}
+
+static bool wait_for_turn(const mr_env *env) {
+    enum { TRIES = 2000 };
+    const struct timespec pause = {0, 1000000};
+    bool ours = lock_turn(env, F_WRLCK);
+    for (int i = 0; i < TRIES && !ours; i++) {
+        nanosleep(&pause, NULL);
+        ours = lock_turn(env, F_WRLCK);
+    }
+    return ours;
+}
+
+static int begin_write(mr_env *env, MDB_txn **txn) {
+    if (env->torn || !wait_for_turn(env)) {
+        return EBUSY;
+    }
+    int code = begin(env, 0, txn);
+    if (code != 0) {
+        lock_turn(env, F_UNLCK);
+    }
+    return code;
+}
+
 /* ---- Opening ---- */
 static mr_status failed(mr_error *err, int code, const char *what) {
     if (code > 0) {
@@ -160,11 +199,39 @@ static int open_table(mr_env *env) {
     return code;
 }
 
-static void share_with_group(const mr_env *env, unsigned mode) {
-    char lock[4096];
-    snprintf(lock, sizeof lock, "%s-lock", env->path);
-    (void)!chmod(env->path, mode);
-    (void)!chmod(lock, mode);
+/* Makes a file before LMDB does, which would follow links and leave modes to the umask. The table
+ * of readers gets all its room at once: a full disk must not show when a reader enters itself. */
+static int prepare_open(const mr_place *place, int fd, off_t size) {
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        return errno;
+    }
+    if (!S_ISREG(info.st_mode) || info.st_nlink != 1) {
+        return ELOOP;
+    }
+    if (place->group) {
+        (void)fchmod(fd, mr_place_mode(place)); /* not ours: then it is right already */
+    }
+    return info.st_size < size ? posix_fallocate(fd, 0, size) : 0;
+}
+
+static int prepare_file(const mr_place *place, const char *name, off_t size) {
+    int fd =
+        openat(place->dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mr_place_mode(place));
+    if (fd < 0) {
+        return errno;
+    }
+    int sys = prepare_open(place, fd, size);
+    close(fd); /* before LMDB opens it: its locks would go with ours */
+    return sys;
+}
+
+static int prepare_files(const mr_place *place, int32_t index) {
+    char name[24];
+    snprintf(name, sizeof name, "%02d.mdb", index);
+    int sys = prepare_file(place, name, 0);
+    snprintf(name, sizeof name, "%02d.mdb-lock", index);
+    return sys ? sys : prepare_file(place, name, MR_ENV_LOCK_BYTES);
 }
 
 typedef struct opening {
@@ -207,27 +274,23 @@ static int open_lmdb(mr_env *env, const mr_place *place, int64_t size) {
     if (o.result == 0) {
         forget_dead_readers(env);
     }
-    if (o.result == 0 && place->group) {
-        share_with_group(env, mr_place_mode(place));
-    }
     return o.result;
 }
 
 mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_t size,
                       mr_error *err) {
     mr_env *env = mr_zalloc(1, sizeof *env);
-    size_t length = strlen(place->path) + 16;
-    char *path = malloc(length);
-    if (!env || !path) {
-        mr_free(env);
-        free(path);
+    if (!env) {
         return mr_fail_memory(err, sizeof *env);
     }
-    snprintf(path, length, "%s/%02d.mdb", place->path, index);
-    env->path = path;
+    /* By the folder that was looked at, whatever its name means by now. */
+    snprintf(env->path, sizeof env->path, "/proc/self/fd/%d/%02d.mdb", place->dir, index);
     env->page = (size_t)sysconf(_SC_PAGESIZE);
+    env->turns = place->users;
+    env->turn = FIRST_TURN + index;
     size -= size % (int64_t)env->page;
-    int code = open_lmdb(env, place, size);
+    int code = prepare_files(place, index);
+    code = code ? code : open_lmdb(env, place, size);
     if (code != 0) {
         mr_env_close(env);
         return failed(err, code, "cannot open the store");
@@ -238,11 +301,10 @@ mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_
 
 void mr_env_close(mr_env *env) {
     if (env) {
-        if (env->lmdb) {
+        if (env->lmdb && !env->torn) {
             call c = {.lmdb = env->lmdb};
             mr_guard_call(do_close, &c); /* a fault leaves a little memory behind */
         }
-        free(env->path);
         mr_free(env);
     }
 }
@@ -332,19 +394,28 @@ static mr_env_result outcome(int code, mr_error *err) {
     return MR_ENV_FAILED;
 }
 
-/* Commit frees the transaction, also when it fails. But where it reads the map, to note which pages
- * became free, it has written nothing yet: after a fault there the transaction is still whole, and
- * abort gives its lock back to the other processes. */
+/* After a fault in the middle of a change LMDB's own notes about it, some of them on a stack that
+ * is gone, cannot be trusted to undo it. The transaction is left where it is and the turn kept:
+ * others find the environment busy until this process ends, and the kernel gives LMDB's lock back.
+ */
 static int end_write(mr_env *env, MDB_txn *txn, int code) {
     call c = {.txn = txn};
     if (code == 0) {
         code = guarded(env, do_commit, &c);
-    } else {
-        c.faulted = true;
-    }
-    if (c.faulted) {
+        env->torn = c.faulted;
+    } else if (!env->torn) {
         mdb_txn_abort(txn);
     }
+    if (!env->torn) {
+        lock_turn(env, F_UNLCK);
+    }
+    return code;
+}
+
+/* A change; see end_write. */
+static int change(mr_env *env, void (*body)(void *), call *c) {
+    int code = guarded(env, body, c);
+    env->torn = env->torn || c->faulted;
     return code;
 }
 
@@ -356,7 +427,7 @@ static int put_all(mr_env *env, MDB_txn *txn, const mr_env_item *items, int32_t 
                   .key = value_of(items[i].key, sizeof *items[i].key),
                   .data = value_of(items[i].data, items[i].size),
                   .flags = MDB_NOOVERWRITE};
-        code = guarded(env, do_cursor_put, &c);
+        code = change(env, do_cursor_put, &c);
         code = code == MDB_KEYEXIST ? 0 : code; /* made twice is made the same */
     }
     return code; /* the cursor ends with the transaction */
@@ -364,7 +435,7 @@ static int put_all(mr_env *env, MDB_txn *txn, const mr_env_item *items, int32_t 
 
 mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_error *err) {
     MDB_txn *txn = NULL;
-    int code = begin(env, 0, &txn);
+    int code = begin_write(env, &txn);
     if (code == 0) {
         code = end_write(env, txn, put_all(env, txn, items, n));
     }
@@ -373,11 +444,11 @@ mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_er
 
 void mr_env_delete(mr_env *env, const mr_store_key *key) {
     MDB_txn *txn = NULL;
-    if (begin(env, 0, &txn) == 0) {
+    if (begin_write(env, &txn) == 0) {
         call c = {.key = value_of(key, sizeof *key), .op = MDB_SET};
         int code = mdb_cursor_open(txn, env->dbi, &c.cursor);
         code = code ? code : guarded(env, do_cursor_get, &c);
-        end_write(env, txn, code ? code : guarded(env, do_cursor_del, &c));
+        end_write(env, txn, code ? code : change(env, do_cursor_del, &c));
     }
 }
 
@@ -407,7 +478,7 @@ static int consider(eviction *e, call *c) {
     }
     e->freed += pages_of(e->env, c->data.mv_size);
     e->n++;
-    return guarded(e->env, do_cursor_del, c);
+    return change(e->env, do_cursor_del, c);
 }
 
 /* From a key to the end, or to where the walk began. */
@@ -443,7 +514,7 @@ int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *us
     eviction e = {.env = env, .choose = choose, .user = user, .wanted = bytes};
     MDB_txn *txn = NULL;
     forget_dead_readers(env);
-    int code = begin(env, 0, &txn);
+    int code = begin_write(env, &txn);
     if (code == 0) {
         code = end_write(env, txn, walk_round(&e, txn));
     }
@@ -476,8 +547,10 @@ mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *er
 }
 
 int64_t mr_env_bytes(const mr_env *env) {
+    mdb_filehandle_t file;
     struct stat info;
-    return stat(env->path, &info) == 0 ? (int64_t)info.st_size : 0;
+    bool known = mdb_env_get_fd(env->lmdb, &file) == 0 && fstat(file, &info) == 0;
+    return known ? (int64_t)info.st_size : 0;
 }
 
 /* ---- Notes ---- */
@@ -493,11 +566,11 @@ bool mr_env_read_note(mr_env *env, const void *key, size_t key_size, char out[MR
     return found;
 }
 
-bool mr_env_change_note(mr_env *env, const void *key, size_t key_size, mr_env_change *change,
+bool mr_env_change_note(mr_env *env, const void *key, size_t key_size, mr_env_change *edit,
                         void *user) {
     MDB_txn *txn = NULL;
     char note[MR_NOTE_BYTES] = {0};
-    if (begin(env, 0, &txn) != 0) {
+    if (begin_write(env, &txn) != 0) {
         return false;
     }
     call c = {.txn = txn, .dbi = env->dbi, .key = value_of(key, key_size)};
@@ -506,10 +579,10 @@ bool mr_env_change_note(mr_env *env, const void *key, size_t key_size, mr_env_ch
         code = mr_guard_copy(note, c.data.mv_data, sizeof note) ? 0 : EIO;
     }
     if (code == 0 || code == MDB_NOTFOUND) {
-        change(user, note);
+        edit(user, note);
         c.data = value_of(note, sizeof note);
         code = mdb_cursor_open(txn, env->dbi, &c.cursor);
-        code = code ? code : guarded(env, do_cursor_put, &c);
+        code = code ? code : change(env, do_cursor_put, &c);
     }
     return end_write(env, txn, code) == 0;
 }

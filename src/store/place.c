@@ -56,7 +56,7 @@ char *mr_place_path(const mr_store_params *params, mr_error *err) {
     if (params->path[0]) {
         path = text_of("%s%s", params->path, "");
     } else if (params->tier == MR_TIER_MEMORY) {
-        path = text_of("/dev/shm/millrace-%s/%s", user, "store");
+        path = text_of("/dev/shm/millrace-%s%s", user, ""); /* sticky: nobody can take it away */
     } else {
         path = xdg && xdg[0] == '/' ? text_of("%s/millrace/%s", xdg, "store") : home_path();
     }
@@ -68,19 +68,26 @@ char *mr_place_path(const mr_store_params *params, mr_error *err) {
 }
 
 /* ---- Making the folder ---- */
+/* Files in a group's folder are the group's, whoever makes them. */
+static unsigned folder_mode(bool group) {
+    return group ? 02770 : 0700;
+}
+
 static mr_status failed(mr_error *err, int sys, const char *what, const char *path) {
     char shown[256];
     mr_text_escape(shown, sizeof shown, path);
     return mr_fail_errno(err, sys == ENOENT ? MR_E_NOT_FOUND : MR_E_IO, sys, "%s %s", what, shown);
 }
 
-static mr_status make_folders(const char *path, unsigned mode, mr_error *err) {
+/* Those above the store's own are the user's alone too, unless a group is to get through them. */
+static mr_status make_folders(const char *path, bool group, mr_error *err) {
+    const unsigned above = group ? 0755 : 0700, mode = folder_mode(group);
     char *copy = text_of("%s%s", path, "");
     int sys = copy ? 0 : ENOMEM;
     for (char *slash = copy ? strchr(copy + 1, '/') : NULL; slash && !sys;
          slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        sys = mkdir(copy, 0700) != 0 && errno != EEXIST ? errno : 0;
+        sys = mkdir(copy, above) != 0 && errno != EEXIST ? errno : 0;
         *slash = '/';
     }
     if (!sys && mkdir(copy, mode) != 0 && errno != EEXIST) {
@@ -150,17 +157,19 @@ static mr_status check_owner(const mr_place *place, const struct stat *info, mr_
 
 static mr_status make_private(mr_place *place, mr_error *err) {
     struct stat info;
-    unsigned mode = place->group ? 0770 : 0700;
     if (fstat(place->dir, &info) != 0) {
         return failed(err, errno, "cannot look at", place->path);
     }
+    /* A store that is shared stays so, whichever way its owner opens it. */
+    place->group = place->group || (is_a_store(place) && (info.st_mode & 0070) == 0070);
+    unsigned mode = folder_mode(place->group);
     MR_TRY(check_owner(place, &info, err));
     if (!is_a_store(place) && !is_empty(place) && !is_a_store(place)) { /* became one meanwhile */
         mr_fail(err, MR_E_PARAM, "the folder has other files in it");
         mr_hint(err, "give the cache a folder of its own");
         return MR_E_PARAM;
     }
-    if (info.st_uid == geteuid() && (info.st_mode & 0777) != mode &&
+    if (info.st_uid == geteuid() && (info.st_mode & 07777) != mode &&
         fchmod(place->dir, mode) != 0) {
         return failed(err, errno, "cannot make private", place->path);
     }
@@ -207,8 +216,10 @@ static mr_status check_file_system(const mr_place *place, const mr_log *log, mr_
 }
 
 /* ---- Alone or not ---- */
-static bool lock_users(const mr_place *place, short kind) {
-    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+enum { USERS, LEAVING }; /* bytes of the file */
+
+static bool lock_byte(const mr_place *place, off_t byte, short kind) {
+    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
     int done;
     do {
         done = fcntl(place->users, F_OFD_SETLK, &lock);
@@ -217,23 +228,36 @@ static bool lock_users(const mr_place *place, short kind) {
 }
 
 bool mr_place_be_alone(mr_place *place) {
-    return lock_users(place, F_WRLCK);
+    return lock_byte(place, USERS, F_WRLCK);
 }
 
 void mr_place_share(mr_place *place) {
-    lock_users(place, F_RDLCK);
+    lock_byte(place, USERS, F_RDLCK);
+}
+
+static void nap(void) {
+    const struct timespec pause = {0, 10000000};
+    nanosleep(&pause, NULL);
+}
+
+/* One after the other: of two that leave at once, each would find the other still there. */
+bool mr_place_leave(mr_place *place) {
+    enum { TRIES = 200 };
+    for (int i = 0; i < TRIES && !lock_byte(place, LEAVING, F_WRLCK); i++) {
+        nap();
+    }
+    return mr_place_be_alone(place);
 }
 
 /* Somebody who is alone is so for a moment only; but not for ever, should they be stopped. */
 static mr_status join_users(mr_place *place, bool *alone, mr_error *err) {
     enum { TRIES = 500 };
-    const struct timespec pause = {0, 10000000};
     for (int i = 0; i < TRIES; i++) {
         *alone = mr_place_be_alone(place);
-        if (*alone || lock_users(place, F_RDLCK)) {
+        if (*alone || lock_byte(place, USERS, F_RDLCK)) {
             return MR_OK;
         }
-        nanosleep(&pause, NULL);
+        nap();
     }
     return mr_fail(err, MR_E_IO, "another process keeps the store to itself");
 }
@@ -271,14 +295,17 @@ static mr_status write_small(const mr_place *place, const char *name, const char
     return sys ? failed(err, sys, "cannot write into", place->path) : MR_OK;
 }
 
-static bool read_small(const mr_place *place, const char *name, char *text, size_t size) {
+/* The length, or -1 and errno. */
+static ssize_t read_small(const mr_place *place, const char *name, char *text, size_t size) {
     int fd = openat(place->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     ssize_t length = fd >= 0 ? read(fd, text, size - 1) : -1;
+    int sys = errno;
     if (fd >= 0) {
         close(fd);
     }
     text[length > 0 ? length : 0] = '\0';
-    return length > 0;
+    errno = sys;
+    return length;
 }
 
 /* ---- What the store is ---- */
@@ -331,11 +358,43 @@ static mr_status check_config(const config *found, mr_error *err) {
                 "has %ld",
                 (long long)found->page_size, sysconf(_SC_PAGESIZE));
     } else {
-        bool sane = found->n_envs >= 1 && found->n_envs <= MR_MAX_ENVS && found->size > 0;
+        bool sane = found->n_envs >= 1 && found->n_envs <= MR_MAX_ENVS && found->size >= 1000000 &&
+                    found->size <= 1000000000000000;
         return sane ? MR_OK : mr_fail(err, MR_E_CORRUPT, "store.json makes no sense");
     }
     mr_hint(err, "clear it (`millrace cache clear`), or choose another \"path\"");
     return MR_E_UNSUPPORTED;
+}
+
+/* Each environment's share of the limit, with its table of readers; the table of stamps and small
+ * files come off first. */
+static int64_t share_of(const mr_place *place, int64_t size) {
+    enum { SMALL_FILES = 32768, LOCKS = 131072 };
+    return (size - mr_place_stamps(size) * 2 - SMALL_FILES) / place->n_envs - LOCKS;
+}
+
+int64_t mr_place_env_bytes(const mr_place *place) {
+    return share_of(place, place->size);
+}
+
+int64_t mr_place_stamps(int64_t size) {
+    int64_t n = 1024;
+    while (n < 1 << 20 && n * 4096 < size) {
+        n *= 2;
+    }
+    return n;
+}
+
+static bool fits_into(const mr_place *place, int64_t size) {
+    bool fits = place->n_envs <= envs_for(size);
+    for (int32_t i = 0; fits && i < place->n_envs; i++) {
+        char name[24];
+        struct stat info;
+        snprintf(name, sizeof name, "%02d.mdb", i);
+        fits = fstatat(place->dir, name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+               info.st_size <= share_of(place, size);
+    }
+    return fits;
 }
 
 static mr_status resize(mr_place *place, int64_t size, bool alone, const mr_log *log,
@@ -347,7 +406,7 @@ static mr_status resize(mr_place *place, int64_t size, bool alone, const mr_log 
         say(log, place, "is in use with another size, which it keeps");
         return MR_OK;
     }
-    if (size < place->size) {
+    if (size < place->size && !fits_into(place, size)) {
         say(log, place, "starts anew, since it is to be smaller");
         return start_new(place, size, err);
     }
@@ -359,7 +418,10 @@ static mr_status find_config(mr_place *place, int64_t size, bool alone, const mr
                              mr_error *err) {
     char text[1024];
     config found;
-    bool there = read_small(place, "store.json", text, sizeof text);
+    bool there = read_small(place, "store.json", text, sizeof text) >= 0;
+    if (!there && errno != ENOENT) {
+        return failed(err, errno, "cannot read store.json in", place->path);
+    }
     if (there && parse_config(text, &found)) {
         MR_TRY(check_config(&found, err));
         place->size = found.size;
@@ -433,6 +495,7 @@ void mr_place_wipe(mr_place *place) {
         mr_place_forget_env(place, i);
     }
     unlinkat(place->dir, "use", 0);
+    fsync(place->dir); /* the mark goes last */
     unlinkat(place->dir, "unsynced", 0);
     place->marked = false;
 }
@@ -463,9 +526,10 @@ static void throw_away_doubtful(mr_place *place, const mr_log *log) {
     char now[64], mark[64];
     boot_id(now, sizeof now);
     remove_unfinished(place);
+    bool marked = read_small(place, "unsynced", mark, sizeof mark) >= 0 || errno != ENOENT;
     if (place->tier == MR_TIER_MEMORY) {
         mr_place_wipe(place); /* somebody was killed before they could */
-    } else if (read_small(place, "unsynced", mark, sizeof mark) && strcmp(mark, now) != 0) {
+    } else if (marked && strcmp(mark, now) != 0) {
         say(log, place, "starts anew: the machine went down before all of it was on disk");
         mr_place_wipe(place);
     }
@@ -477,6 +541,16 @@ static void throw_away_doubtful(mr_place *place, const mr_log *log) {
             mr_place_forget_env(place, i);
         }
     }
+}
+
+static void close_files(mr_place *place) {
+    if (place->users >= 0) {
+        close(place->users); /* gives up the lock */
+    }
+    if (place->dir >= 0) {
+        close(place->dir);
+    }
+    place->users = place->dir = -1;
 }
 
 /* ---- Public ---- */
@@ -495,18 +569,41 @@ int64_t mr_place_room(const mr_place *place) {
     return (int64_t)info.f_bavail * unit - (reserve < most ? reserve : most);
 }
 
-static mr_status enter(mr_place *place, int64_t size, const mr_log *log, mr_error *err) {
-    bool alone = false;
+/* The folder may have been removed by its last user while we waited for our turn. */
+static bool was_removed(const mr_place *place) {
+    struct stat ours, there;
+    return fstat(place->users, &ours) != 0 || fstatat(place->dir, "users", &there, 0) != 0 ||
+           ours.st_ino != there.st_ino;
+}
+
+static mr_status enter_once(mr_place *place, const mr_log *log, bool *alone, mr_error *err) {
+    MR_TRY(make_folders(place->path, place->group, err));
     MR_TRY(open_dir(place, err));
     MR_TRY(check_file_system(place, log, err));
     MR_TRY(make_private(place, err));
     MR_TRY(open_users(place, err));
-    MR_TRY(join_users(place, &alone, err));
+    return join_users(place, alone, err);
+}
+
+static mr_status enter(mr_place *place, int64_t size, const mr_log *log, mr_error *err) {
+    enum { TRIES = 20 };
+    bool alone = false;
+    for (int tries = 1;; tries++) {
+        mr_status status = enter_once(place, log, &alone, err);
+        bool moved = status == MR_OK ? was_removed(place) : status == MR_E_NOT_FOUND;
+        if (status < 0 && (!moved || tries == TRIES)) {
+            return status;
+        }
+        if (!moved || tries == TRIES) {
+            break;
+        }
+        close_files(place);
+    }
+    MR_TRY(find_config(place, size, alone, log, err)); /* what is not ours to read stays as it is */
     if (alone) {
         throw_away_doubtful(place, log);
+        mr_place_share(place);
     }
-    MR_TRY(find_config(place, size, alone, log, err));
-    mr_place_share(place);
     return MR_OK;
 }
 
@@ -519,7 +616,6 @@ static mr_status begin(mr_place *place, const mr_store_params *params, mr_error 
 mr_status mr_place_open(mr_place *place, const mr_store_params *params, const mr_log *log,
                         mr_error *err) {
     MR_TRY(begin(place, params, err));
-    MR_TRY(make_folders(place->path, place->group ? 0770 : 0700, err));
     return enter(place, params->size, log, err);
 }
 
@@ -558,12 +654,7 @@ mr_status mr_place_destroy(const mr_store_params *params, mr_error *err) {
 }
 
 void mr_place_close(mr_place *place) {
-    if (place->users >= 0) {
-        close(place->users); /* gives up the lock */
-    }
-    if (place->dir >= 0) {
-        close(place->dir);
-    }
+    close_files(place);
     free(place->path);
     *place = (mr_place){.dir = -1, .users = -1};
 }

@@ -54,10 +54,17 @@ char *mr_place_path(const mr_store_params *params, mr_error *err);
 bool mr_place_be_alone(mr_place *place);
 void mr_place_share(mr_place *place);
 
+/* Before closing for good: true: alone, and the one to tidy up. Others that leave wait meanwhile,
+ * until mr_place_close. */
+bool mr_place_leave(mr_place *place);
+
+int64_t mr_place_env_bytes(const mr_place *place); /* that each environment may take */
+int64_t mr_place_stamps(int64_t size);             /* of the table of a store of this size */
+
 mr_status mr_place_mark(mr_place *place, mr_error *err); /* before the first write */
 void mr_place_unmark(mr_place *place);                   /* alone, and everything is on disk */
 void mr_place_mark_bad(mr_place *place, int32_t env);
-void mr_place_forget_env(mr_place *place, int32_t env); /* alone: its files go */
+void mr_place_forget_env(mr_place *place, int32_t env);                   /* alone: its files go */
 mr_status mr_place_destroy(const mr_store_params *params, mr_error *err); /* if nobody uses it */
 void mr_place_wipe(mr_place *place);                                      /* alone */
 void mr_place_remove(mr_place *place); /* alone: the folder too */

@@ -16,16 +16,8 @@ typedef struct table {
     _Atomic uint16_t stamps[];
 } table;
 
-static uint32_t entries_for(int64_t store_size) {
-    uint32_t n = 1024;
-    while (n < 1u << 20 && (int64_t)n * 4096 < store_size) {
-        n *= 2;
-    }
-    return n;
-}
-
 int64_t mr_use_bytes(int64_t store_size) {
-    return (int64_t)sizeof(table) + 2 * (int64_t)entries_for(store_size);
+    return (int64_t)sizeof(table) + 2 * mr_place_stamps(store_size);
 }
 
 /* Allocated in full, so that no touch can find the disk full. */
@@ -40,7 +32,7 @@ static void *map_file(int fd, size_t size) {
 }
 
 void mr_use_open(mr_use *use, const mr_place *place) {
-    uint32_t n = entries_for(place->size);
+    uint32_t n = (uint32_t)mr_place_stamps(place->size);
     int fd =
         openat(place->dir, "use", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mr_place_mode(place));
     use->size = (size_t)mr_use_bytes(place->size);
