@@ -115,6 +115,7 @@ void mr_caches_close(mr_caches *caches) {
     for (int32_t i = 0; i < caches->n; i++) {
         mr_cache *cache = &caches->list[i];
         if (cache->store) {
+            mr_store_flush(cache->store); /* while its plan still counts */
             mr_store_leave(cache->store, cache->plan, cache->hits, cache->misses);
             mr_store_close(cache->store);
         }

@@ -125,6 +125,7 @@ static bool look(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *f
         return false;
     }
     if (*status == MR_OK) {
+        mr_store_tally(cache->store, cache->plan, true);
         atomic_fetch_add_explicit(&cache->hits, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&cache->bytes, record_bytes(&record), memory_order_relaxed);
     }
@@ -241,6 +242,7 @@ mr_status mr_recall_find(mr_chain *chain, mr_chain_job *job, mr_view *fields, in
             *start = status == MR_OK ? caches->list[c].op : -1;
             return status;
         }
+        mr_store_tally(caches->list[c].store, caches->list[c].plan, false);
         atomic_fetch_add_explicit(&caches->list[c].misses, 1, memory_order_relaxed);
     }
     return MR_OK;

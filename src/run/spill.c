@@ -6,7 +6,8 @@
  * next epoch than any other: at most what lies in the store when the epoch begins. A store that is
  * full of what its own pipelines use therefore stays as it is, and new values are refused. What
  * makes room is what nobody uses any more: values of other pipelines that were not used since the
- * hand passed them last (CLOCK), and own ones that a whole epoch did not ask for. */
+ * hand passed them last (CLOCK), own ones that a whole epoch did not ask for, and another
+ * dataset's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,13 +231,21 @@ static bool is_forgotten(const mr_joined *plan, uint16_t stamp) {
     return plan->whole && plan->epochs > 2 && stamp && is_older(stamp, plan->began[2]);
 }
 
+/* Ops may be the same and the dataset another one. A plan that looked often and found next to
+ * nothing has no claim on what lay there before it came. */
+static bool is_strangers(const mr_joined *plan, uint16_t stamp) {
+    int64_t found = atomic_load(&plan->found), missed = atomic_load(&plan->missed);
+    return missed >= MR_PLAN_TRIAL && found < missed / 16 && is_older(stamp, plan->first);
+}
+
 static bool is_victim(void *user, const mr_store_key *key, size_t size) {
     mr_store *store = user;
     uint16_t stamp = mr_use_stamp(&store->use, key);
     (void)size;
     pthread_mutex_lock(&store->lock);
     const mr_joined *plan = plan_of(store, key);
-    bool own = plan != NULL, forgotten = own && is_forgotten(plan, stamp);
+    bool own = plan != NULL;
+    bool forgotten = own && (is_forgotten(plan, stamp) || is_strangers(plan, stamp));
     pthread_mutex_unlock(&store->lock);
     if (own) {
         return forgotten;

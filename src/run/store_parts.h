@@ -26,6 +26,7 @@ typedef struct mr_pending {
 
 #define MR_PENDING_BUCKETS 256u
 #define MR_MAX_PLANS 64
+#define MR_PLAN_TRIAL 50 /* misses after which a plan that found next to nothing is a stranger */
 
 typedef struct mr_joined {
     unsigned char prefix[8]; /* as keys begin */
@@ -33,7 +34,9 @@ typedef struct mr_joined {
     int32_t users;
     bool whole;
     int32_t epochs;
+    uint16_t first;    /* round in which the first epoch began */
     uint16_t began[3]; /* rounds in which this epoch and the two before it began */
+    _Atomic int64_t found, missed;
 } mr_joined;
 
 struct mr_store {

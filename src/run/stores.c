@@ -279,12 +279,20 @@ int32_t mr_store_join(mr_store *store, const mr_store_plan *plan) {
         snprintf(joined->text, sizeof joined->text, "%s", plan->text);
         joined->whole = plan->whole;
         joined->epochs = 0;
+        atomic_store(&joined->found, 0);
+        atomic_store(&joined->missed, 0);
         for (int k = 0; k < 3; k++) {
             joined->began[k] = (uint16_t)atomic_load(&store->round);
         }
     }
     pthread_mutex_unlock(&store->lock);
     return i;
+}
+
+static void reopen(mr_store *store) {
+    for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
+        atomic_store(&store->closed_until[i], 0);
+    }
 }
 
 void mr_store_epoch(mr_store *store, int32_t plan) {
@@ -296,12 +304,21 @@ void mr_store_epoch(mr_store *store, int32_t plan) {
         joined->began[2] = joined->began[1];
         joined->began[1] = joined->began[0];
         joined->began[0] = round;
-        joined->epochs++;
-    }
-    for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
-        atomic_store(&store->closed_until[i], 0); /* something may have become old */
+        joined->first = joined->epochs++ == 0 ? round : joined->first;
     }
     pthread_mutex_unlock(&store->lock);
+    reopen(store); /* something may have become old */
+}
+
+void mr_store_tally(mr_store *store, int32_t plan, bool found) {
+    if (plan < 0) {
+        return;
+    }
+    mr_joined *joined = &store->plans[plan];
+    atomic_fetch_add_explicit(found ? &joined->found : &joined->missed, 1, memory_order_relaxed);
+    if (!found && atomic_load_explicit(&joined->missed, memory_order_relaxed) == MR_PLAN_TRIAL) {
+        reopen(store);
+    }
 }
 
 static void add_to_note(void *user, char bytes[MR_NOTE_BYTES]) {

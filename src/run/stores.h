@@ -44,6 +44,7 @@ bool mr_store_trouble(mr_store *store, char *text, size_t size);
 int32_t mr_store_join(mr_store *store, const mr_store_plan *plan);
 void mr_store_epoch(mr_store *store, int32_t plan);
 void mr_store_leave(mr_store *store, int32_t plan, int64_t hits, int64_t misses);
+void mr_store_tally(mr_store *store, int32_t plan, bool found); /* what it looked for */
 
 int64_t mr_store_clock(void); /* nanoseconds that only go forward */
 mr_store_key mr_store_key_of(mr_hash128 prefix, const uint64_t identity[2]);

@@ -148,7 +148,7 @@ TEST(the_memory_tier_goes_with_its_last_user) {
     for (int i = 0; i < 2; i++) {
         rig_result result = check_run(plain_pipeline(SAMPLES, 5000, cache), off.digest);
         CHECK_INT(result.made, ==, SAMPLES);
-        CHECK_INT(result.caches[0].hits, ==, SAMPLES);
+        CHECK_INT(result.caches[0].hits, >=, SAMPLES); /* one made ahead is found, not missed */
         CHECK(access(folder, F_OK) != 0);
     }
     end();
@@ -618,10 +618,12 @@ TEST(a_store_changes_its_size_when_nobody_uses_it) {
     check_run(plain_pipeline(SAMPLES, 12000, cache_sized("16MB")), off.digest);
     rig_result larger = check_run(plain_pipeline(SAMPLES, 12000, cache_sized("32MB")), off.digest);
     CHECK_INT(larger.made, ==, 0);
-    rig_result smaller = check_run(plain_pipeline(SAMPLES, 12000, cache_sized("8MB")), off.digest);
-    CHECK_INT(smaller.made, ==, SAMPLES);
+    rig_result fits = check_run(plain_pipeline(SAMPLES, 12000, cache_sized("8MB")), off.digest);
+    CHECK_INT(fits.made, ==, 0);
+    rig_result smaller = check_run(plain_pipeline(SAMPLES, 12000, cache_sized("2MB")), off.digest);
+    CHECK_INT(smaller.made, >=, SAMPLES);
     CHECK_HAS(smaller.log.text, "smaller");
-    CHECK_INT(rig_folder_bytes(store), <=, 8000000);
+    CHECK_INT(rig_folder_bytes(store), <=, 2000000);
     end();
 }
 

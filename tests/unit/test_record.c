@@ -46,7 +46,9 @@ static stored make(int key, const mr_view *values, int32_t n, int32_t packing) {
     stored s = {NULL, 0};
     mr_store_key k = key_of(key);
     mr_error err = MR_ERROR_INIT;
-    CHECK_INT(mr_record_make(&k, values, n, packing, &s.bytes, &s.size, &err), ==, MR_OK);
+    s.bytes = malloc(mr_record_room(values, n, packing));
+    CHECK(s.bytes != NULL);
+    CHECK_INT(mr_record_write(&k, values, n, packing, s.bytes, &s.size, &err), ==, MR_OK);
     return s;
 }
 
