@@ -10,6 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 HEAD = """
 import os, signal, sys, threading, time
 import millrace as mr
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 def slow(value):
     time.sleep(30)
     return value
