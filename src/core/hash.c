@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hash.c - XXH3 behind our own names. Inlined: a call per label would cost more than the hash. */
-#define XXH_INLINE_ALL
 #include "core/hash.h"
 
-#include <string.h>
-#include <xxhash.h>
+#include "core/hash_copy.h"
 
 mr_hasher *mr_hasher_new(void) {
     XXH3_state_t *state = XXH3_createState();
@@ -45,6 +43,15 @@ mr_hash128 mr_hasher_value(const mr_hasher *hasher) {
 
 uint64_t mr_hash64(const void *data, size_t size, uint64_t seed) {
     return XXH3_64bits_withSeed(data, size, seed);
+}
+
+uint64_t mr_hash64_copy(void *to, const void *from, size_t size) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        return mr_hash64_copy_avx2(to, from, size);
+    }
+#endif
+    return hash_copy(to, from, size);
 }
 
 mr_hash128 mr_hash(const void *data, size_t size) {

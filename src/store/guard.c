@@ -139,10 +139,7 @@ bool mr_guard_copy(void *to, const void *from, size_t size) {
 /* Hashes what was copied, not what it was copied from: the copy is what will be used. */
 static void copy_and_hash(void *user) {
     copy *c = user;
-    if (c->to) {
-        memcpy(c->to, c->from, c->size);
-    }
-    c->hash = mr_hash64(c->to ? c->to : c->from, c->size, 0);
+    c->hash = mr_hash64_copy(c->to, c->from, c->size);
 }
 
 bool mr_guard_copy_hashed(void *to, const void *from, size_t size, uint64_t *hash) {

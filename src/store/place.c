@@ -109,13 +109,16 @@ static bool is_a_store(const mr_place *place) {
 #define NEW_FILE "new."
 
 static bool is_empty(const mr_place *place) {
-    DIR *listing = opendir(place->path);
+    int fd = openat(place->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* whatever its name */
+    DIR *listing = fd >= 0 ? fdopendir(fd) : NULL;
     bool empty = listing != NULL;
     for (struct dirent *entry; empty && (entry = readdir(listing)) != NULL;) {
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
     }
     if (listing) {
         closedir(listing);
+    } else if (fd >= 0) {
+        close(fd);
     }
     return empty;
 }
@@ -334,18 +337,23 @@ typedef struct config {
     int64_t format, page_size, n_envs, size;
 } config;
 
-static bool parse_config(const char *text, config *out) {
+static int64_t number_in(const json_t *json, const char *name) {
+    return (int64_t)json_integer_value(json_object_get(json, name));
+}
+
+/* MR_E_CORRUPT, or MR_E_MEMORY, which says nothing about the text. */
+static mr_status parse_config(const char *text, config *out) {
     json_t *json = NULL;
     json_error_t ignored;
-    if (mr_json_load(&json, text, strlen(text), 0, &ignored) < 0) {
-        return false;
+    mr_status status = mr_json_load(&json, text, strlen(text), 0, &ignored);
+    if (status < 0) {
+        return status == MR_E_MEMORY ? status : MR_E_CORRUPT;
     }
-    json_int_t format = 0, page = 0, envs = 0, size = 0;
-    bool whole = json_unpack(json, "{s:I, s?I, s?I, s?I}", "millrace_store", &format, "page_size",
-                             &page, "environments", &envs, "size", &size) == 0;
-    *out = (config){format, page, envs, size};
+    bool whole = json_is_integer(json_object_get(json, "millrace_store"));
+    *out = (config){number_in(json, "millrace_store"), number_in(json, "page_size"),
+                    number_in(json, "environments"), number_in(json, "size")};
     json_decref(json);
-    return whole;
+    return whole ? MR_OK : MR_E_CORRUPT;
 }
 
 static mr_status check_config(const config *found, mr_error *err) {
@@ -422,7 +430,11 @@ static mr_status find_config(mr_place *place, int64_t size, bool alone, const mr
     if (!there && errno != ENOENT) {
         return failed(err, errno, "cannot read store.json in", place->path);
     }
-    if (there && parse_config(text, &found)) {
+    mr_status parsed = there ? parse_config(text, &found) : MR_E_CORRUPT;
+    if (parsed == MR_E_MEMORY) {
+        return mr_fail_memory(err, strlen(text)); /* no reason to throw anything away */
+    }
+    if (parsed == MR_OK) {
         MR_TRY(check_config(&found, err));
         place->size = found.size;
         place->n_envs = (int32_t)found.n_envs;
@@ -520,27 +532,40 @@ void mr_place_mark_bad(mr_place *place, int32_t env) {
     }
 }
 
-/* What was written since the last sync and before the machine went down may be there in part, in
- * any order; an environment cannot tell. What a killed process of this boot wrote is whole. */
-static void throw_away_doubtful(mr_place *place, const mr_log *log) {
-    char now[64], mark[64];
-    boot_id(now, sizeof now);
-    remove_unfinished(place);
-    bool marked = read_small(place, "unsynced", mark, sizeof mark) >= 0 || errno != ENOENT;
-    if (place->tier == MR_TIER_MEMORY) {
-        mr_place_wipe(place); /* somebody was killed before they could */
-    } else if (marked && strcmp(mark, now) != 0) {
-        say(log, place, "starts anew: the machine went down before all of it was on disk");
-        mr_place_wipe(place);
-    }
+static void throw_away_bad(mr_place *place, const mr_log *log) {
+    bool said = false;
     for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
         char name[24];
         snprintf(name, sizeof name, "%02d.bad", i);
         if (exists(place, name)) {
-            say(log, place, "a part of it gave read errors, and starts anew");
             mr_place_forget_env(place, i);
+            if (!said) {
+                say(log, place, "a part of it gave read errors, and starts anew");
+            }
+            said = true;
         }
     }
+}
+
+/* What was written since the last sync and before the machine went down may be there in part, in
+ * any order; an environment cannot tell. What a killed process of this boot wrote is whole. An
+ * empty mark is that of a process that was killed before it wrote anything. */
+static mr_status throw_away_doubtful(mr_place *place, const mr_log *log, mr_error *err) {
+    char now[64], mark[64];
+    boot_id(now, sizeof now);
+    remove_unfinished(place);
+    ssize_t length = read_small(place, "unsynced", mark, sizeof mark);
+    if (length < 0 && errno != ENOENT) {
+        return failed(err, errno, "cannot read in", place->path);
+    }
+    if (place->tier == MR_TIER_MEMORY) {
+        mr_place_wipe(place); /* somebody was killed before they could */
+    } else if (length > 0 && strcmp(mark, now) != 0) {
+        say(log, place, "starts anew: the machine went down before all of it was on disk");
+        mr_place_wipe(place);
+    }
+    throw_away_bad(place, log);
+    return MR_OK;
 }
 
 static void close_files(mr_place *place) {
@@ -601,7 +626,7 @@ static mr_status enter(mr_place *place, int64_t size, const mr_log *log, mr_erro
     }
     MR_TRY(find_config(place, size, alone, log, err)); /* what is not ours to read stays as it is */
     if (alone) {
-        throw_away_doubtful(place, log);
+        MR_TRY(throw_away_doubtful(place, log, err));
         mr_place_share(place);
     }
     return MR_OK;

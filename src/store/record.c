@@ -53,7 +53,7 @@ static row make_row(const mr_view *value) {
              .layout = (uint8_t)value->type.layout,
              .n_dims = (uint8_t)value->type.n_dims,
              .size = htole64(value->size),
-             .checksum = htole64(mr_hash64(value->data, value->size, 0))};
+             .checksum = htole64(mr_hash64_copy(NULL, value->data, value->size))};
     for (int32_t i = 0; i < value->type.n_dims; i++) {
         r.dims[i] = htole64((uint64_t)value->type.dims[i]);
     }

@@ -14,8 +14,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define HOOK __attribute__((visibility("default")))
@@ -27,6 +29,7 @@ extern void *__libc_memalign(size_t align, size_t size);
 extern void __libc_free(void *memory);
 
 static fault armed; /* written while no other thread runs */
+static const char *only_within;
 static _Atomic int64_t calls, strikes, live;
 
 void fault_arm(const fault *wanted) {
@@ -38,6 +41,10 @@ void fault_arm(const fault *wanted) {
 int64_t fault_disarm(void) {
     armed = (fault){0};
     return strikes;
+}
+
+void fault_within(const char *part) {
+    only_within = part;
 }
 
 int64_t fault_live_blocks(void) {
@@ -126,10 +133,39 @@ HOOK int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*s
     return real(thread, attr, start, argument);
 }
 
+/* ---- Which files ---- */
+
+static bool is_path_within(const char *path) {
+    return !only_within || strstr(path, only_within) != NULL;
+}
+
+static bool is_file_within(int fd) {
+    char name[64], path[4096];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    long length = syscall(SYS_readlinkat, AT_FDCWD, name, path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    return is_path_within(path);
+}
+
+/* A relative path is a file in the folder. */
+static bool is_named_within(int folder, const char *path) {
+    return path[0] == '/' || folder == AT_FDCWD ? is_path_within(path) : is_file_within(folder);
+}
+
+static bool strike_file(unsigned call, int fd) {
+    return (armed.calls & call) && (!only_within || is_file_within(fd)) && strike(call);
+}
+
+static bool strike_name(unsigned call, int folder, const char *path) {
+    return (armed.calls & call) && (!only_within || is_named_within(folder, path)) && strike(call);
+}
+
 /* ---- Files ---------------------------------------------------------------------------------- */
 
 static int open_file(int folder, const char *path, int flags, mode_t mode) {
-    return strike(FAULT_OPEN) ? -1 : (int)syscall(SYS_openat, folder, path, flags, mode);
+    return strike_name(FAULT_OPEN, folder, path)
+               ? -1
+               : (int)syscall(SYS_openat, folder, path, flags, mode);
 }
 
 static mode_t mode_of(int flags, va_list *more) {
@@ -153,20 +189,25 @@ HOOK int openat(int folder, const char *path, int flags, ...) {
 }
 
 HOOK int fstat(int fd, struct stat *out) {
-    return strike(FAULT_STAT) ? -1 : (int)syscall(SYS_newfstatat, fd, "", out, AT_EMPTY_PATH);
+    return strike_file(FAULT_STAT, fd) ? -1
+                                       : (int)syscall(SYS_newfstatat, fd, "", out, AT_EMPTY_PATH);
 }
 
 HOOK int fstatat(int folder, const char *path, struct stat *out, int flags) {
-    return strike(FAULT_STAT) ? -1 : (int)syscall(SYS_newfstatat, folder, path, out, flags);
+    return strike_name(FAULT_STAT, folder, path)
+               ? -1
+               : (int)syscall(SYS_newfstatat, folder, path, out, flags);
 }
 
 HOOK int statx(int folder, const char *path, int flags, unsigned mask, struct statx *out) {
-    return strike(FAULT_STAT) ? -1 : (int)syscall(SYS_statx, folder, path, flags, mask, out);
+    return strike_name(FAULT_STAT, folder, path)
+               ? -1
+               : (int)syscall(SYS_statx, folder, path, flags, mask, out);
 }
 
 /* How much of a transfer to do: all of it, a part, nothing (0), or to fail (-1). */
-static ssize_t allowed(unsigned call, size_t size) {
-    if (!strike(call)) {
+static ssize_t allowed(unsigned call, int fd, size_t size) {
+    if (!strike_file(call, fd)) {
         return (ssize_t)size;
     }
     if (armed.kind == FAULT_SHORT) {
@@ -176,33 +217,68 @@ static ssize_t allowed(unsigned call, size_t size) {
 }
 
 HOOK ssize_t read(int fd, void *buffer, size_t size) {
-    ssize_t part = allowed(FAULT_READ, size);
+    ssize_t part = allowed(FAULT_READ, fd, size);
     return part <= 0 ? part : (ssize_t)syscall(SYS_read, fd, buffer, part);
 }
 
 HOOK ssize_t pread(int fd, void *buffer, size_t size, off_t offset) {
-    ssize_t part = allowed(FAULT_READ, size);
+    ssize_t part = allowed(FAULT_READ, fd, size);
     return part <= 0 ? part : (ssize_t)syscall(SYS_pread64, fd, buffer, part, offset);
 }
 
 HOOK ssize_t write(int fd, const void *buffer, size_t size) {
-    ssize_t part = allowed(FAULT_WRITE, size);
+    ssize_t part = allowed(FAULT_WRITE, fd, size);
     return part <= 0 ? part : (ssize_t)syscall(SYS_write, fd, buffer, part);
 }
 
+HOOK ssize_t pwrite(int fd, const void *buffer, size_t size, off_t offset) {
+    ssize_t part = allowed(FAULT_WRITE, fd, size);
+    return part <= 0 ? part : (ssize_t)syscall(SYS_pwrite64, fd, buffer, part, offset);
+}
+
+/* A short one: about half of the pieces. */
+HOOK ssize_t writev(int fd, const struct iovec *pieces, int n) {
+    ssize_t part = allowed(FAULT_WRITE, fd, (size_t)n);
+    if (part == 1 && n == 1 && armed.kind == FAULT_SHORT && armed.calls & FAULT_WRITE) {
+        const struct iovec half = {pieces->iov_base, pieces->iov_len - pieces->iov_len / 2};
+        return (ssize_t)syscall(SYS_writev, fd, &half, 1);
+    }
+    return part <= 0 ? part : (ssize_t)syscall(SYS_writev, fd, pieces, part);
+}
+
+HOOK int ftruncate(int fd, off_t size) {
+    return strike_file(FAULT_WRITE, fd) && armed.kind != FAULT_SHORT
+               ? -1
+               : (int)syscall(SYS_ftruncate, fd, size);
+}
+
+HOOK int posix_fallocate(int fd, off_t offset, off_t size) {
+    if (strike_file(FAULT_WRITE, fd) && armed.kind != FAULT_SHORT) {
+        return armed.error;
+    }
+    return syscall(SYS_fallocate, fd, 0, offset, size) == 0 ? 0 : errno;
+}
+
 HOOK int fsync(int fd) {
-    return strike(FAULT_SYNC) ? -1 : (int)syscall(SYS_fsync, fd);
+    return strike_file(FAULT_SYNC, fd) ? -1 : (int)syscall(SYS_fsync, fd);
 }
 
 HOOK int fdatasync(int fd) {
-    return strike(FAULT_SYNC) ? -1 : (int)syscall(SYS_fdatasync, fd);
+    return strike_file(FAULT_SYNC, fd) ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
+HOOK int renameat(int from_folder, const char *from, int to_folder, const char *to) {
+    return strike_name(FAULT_RENAME, to_folder, to)
+               ? -1
+               : (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, 0);
 }
 
 HOOK int rename(const char *from, const char *to) {
-    return strike(FAULT_RENAME) ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
 HOOK int close(int fd) {
+    bool struck = strike_file(FAULT_CLOSE, fd);
     long result = syscall(SYS_close, fd);
-    return strike(FAULT_CLOSE) ? -1 : (int)result;
+    return struck ? -1 : (int)result;
 }

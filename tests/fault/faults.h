@@ -10,14 +10,14 @@
 
 /* Calls that a fault may hit; may be combined. */
 enum {
-    FAULT_ALLOC = 1u << 0, /* malloc and its family, and pthread_create: there is none to be had */
-    FAULT_OPEN = 1u << 1,  /* open, openat */
-    FAULT_STAT = 1u << 2,  /* fstat, fstatat, statx */
-    FAULT_READ = 1u << 3,  /* read, pread */
-    FAULT_WRITE = 1u << 4,
-    FAULT_SYNC = 1u << 5, /* fsync, fdatasync */
-    FAULT_RENAME = 1u << 6,
-    FAULT_CLOSE = 1u << 7, /* the descriptor is closed all the same, as Linux does */
+    FAULT_ALLOC = 1u << 0,  /* malloc and its family, and pthread_create: there is none to be had */
+    FAULT_OPEN = 1u << 1,   /* open, openat */
+    FAULT_STAT = 1u << 2,   /* fstat, fstatat, statx */
+    FAULT_READ = 1u << 3,   /* read, pread */
+    FAULT_WRITE = 1u << 4,  /* write, pwrite, writev, ftruncate, posix_fallocate */
+    FAULT_SYNC = 1u << 5,   /* fsync, fdatasync */
+    FAULT_RENAME = 1u << 6, /* rename, renameat */
+    FAULT_CLOSE = 1u << 7,  /* the descriptor is closed all the same, as Linux does */
     FAULT_ANY_IO = 0xFEu
 };
 
@@ -38,6 +38,9 @@ typedef struct fault {
 
 void fault_arm(const fault *wanted);
 int64_t fault_disarm(void); /* how often it struck */
+
+/* From now on only files whose paths contain this; NULL: all. */
+void fault_within(const char *part);
 
 /* Blocks of memory that are allocated and not yet freed. */
 int64_t fault_live_blocks(void);

@@ -50,9 +50,21 @@ static void rig_remove(void) {
     }
 }
 
-/* on_error is "fail" or "skip". */
+/* on_error is "fail" or "skip"; cache is an op and a comma, or "". */
+static void rig_write_pipeline(const char *on_error, const char *cache) {
+    char json[1024];
+    int n =
+        snprintf(json, sizeof json,
+                 "{\"source\": {\"files\": {\"path\": \"%s/photos\"}},"
+                 " \"ops\": [{\"decode_image\": {}}, %s {\"random_resized_crop\": {\"size\": 8}},"
+                 " {\"random_flip\": {}}, {\"normalize\": {\"mean\": [0.5], \"std\": [0.5]}}],"
+                 " \"batch\": 4, \"epochs\": 2, \"seed\": 7, \"on_error\": \"%s\"}",
+                 rig_folder, cache, on_error);
+    rig_file("pipeline.json", json, (size_t)n);
+}
+
 static void rig_make(const char *on_error) {
-    char json[1024], name[64];
+    char name[64];
     snprintf(rig_folder, sizeof rig_folder, "/tmp/millrace-fault-XXXXXX");
     if (!mkdtemp(rig_folder)) {
         perror(rig_folder);
@@ -65,13 +77,7 @@ static void rig_make(const char *on_error) {
         snprintf(name, sizeof name, "photos/%s/%d.%s", i % 2 ? "b" : "a", i, i < 4 ? "jpg" : "png");
         rig_file(name, i < 4 ? tiny_jpeg : tiny_png, i < 4 ? sizeof tiny_jpeg : sizeof tiny_png);
     }
-    int n = snprintf(json, sizeof json,
-                     "{\"source\": {\"files\": {\"path\": \"%s/photos\"}},"
-                     " \"ops\": [{\"decode_image\": {}}, {\"random_resized_crop\": {\"size\": 8}},"
-                     " {\"random_flip\": {}}, {\"normalize\": {\"mean\": [0.5], \"std\": [0.5]}}],"
-                     " \"batch\": 4, \"epochs\": 2, \"seed\": 7, \"on_error\": \"%s\"}",
-                     rig_folder, on_error);
-    rig_file("pipeline.json", json, (size_t)n);
+    rig_write_pipeline(on_error, "");
 }
 
 typedef struct outcome {

@@ -154,6 +154,40 @@ TEST(the_memory_tier_goes_with_its_last_user) {
     end();
 }
 
+/* The last to leave takes the folder away, while others come. */
+TEST(processes_come_and_go_in_the_memory_tier) {
+    enum { JOBS = 4 };
+    char cache[256], json[2048];
+    pid_t children[JOBS];
+    begin(3);
+    snprintf(store, sizeof store, "/dev/shm/millrace-test-%d", (int)getpid());
+    snprintf(cache, sizeof cache,
+             "{\"cache\": {\"path\": \"%s\", \"tier\": \"memory\", \"size\": \"8MB\"}}", store);
+    rig_result off = rig_run(plain_pipeline(8, 500, ""));
+    snprintf(json, sizeof json, "%s", plain_pipeline(8, 500, cache));
+    fflush(NULL);
+    for (int i = 0; i < JOBS; i++) {
+        children[i] = fork();
+        for (int round = 0; children[i] == 0 && round < 30; round++) {
+            rig_result result = rig_run_with(json, rig_ops, 1, NULL);
+            if (strcmp(result.digest, off.digest) != 0 || result.log.lines > 0) {
+                fprintf(stderr, "%s %s%s", result.digest, result.error, result.log.text);
+                _exit(1);
+            }
+        }
+        if (children[i] == 0) {
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < JOBS; i++) {
+        int status = -1;
+        waitpid(children[i], &status, 0);
+        CHECK_INT(status, ==, 0);
+    }
+    CHECK(access(store, F_OK) != 0);
+    end();
+}
+
 TEST(two_caches_in_one_pipeline) {
     begin(PHOTOS);
     char json[2048];
@@ -670,6 +704,9 @@ TEST(a_machine_that_went_down_leaves_nothing_trusted) {
         CHECK_HAS(result.log.text, "starts anew");
         CHECK_INT(result.log.lines, ==, 1);
     }
+    /* Somebody was killed before they wrote anything. */
+    fixture_write(store, "unsynced", "", 0);
+    CHECK_INT(check_run(photos_pipeline(cache_with("")), off.digest).made, ==, 0);
     /* A store left in order carries no mark. */
     char mark[256];
     store_file(mark, sizeof mark, "unsynced");

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hash_copy.h - the body of mr_hash64_copy, for the files that compile it for one kind of CPU each.
+ * Blocks are small enough that the hash finds in the first-level cache what was just copied. */
+#ifndef MR_CORE_HASH_COPY_H
+#define MR_CORE_HASH_COPY_H
+
+#define XXH_INLINE_ALL
+#include <string.h>
+#include <xxhash.h>
+
+static inline uint64_t hash_copy(void *to, const void *from, size_t size) {
+    enum { BLOCK = 8192 };
+    if (!to) {
+        return XXH3_64bits(from, size);
+    }
+    if (size <= 2 * BLOCK) {
+        memcpy(to, from, size);
+        return XXH3_64bits(to, size);
+    }
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    for (size_t at = 0; at < size; at += BLOCK) {
+        size_t n = size - at < BLOCK ? size - at : BLOCK;
+        memcpy((char *)to + at, (const char *)from + at, n);
+        XXH3_64bits_update(&state, (const char *)to + at, n);
+    }
+    return XXH3_64bits_digest(&state);
+}
+
+#endif
