@@ -735,6 +735,7 @@ static void look_for_mark(void *user, int64_t n) {
     mark_watch *w = user;
     char mark[256];
     (void)n;
+    rig_nap(10); /* the writer waits a moment for company */
     store_file(mark, sizeof mark, "unsynced");
     w->seen = w->seen || access(mark, F_OK) == 0;
 }
