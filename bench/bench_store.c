@@ -89,13 +89,12 @@ static bool put_all(values *v) {
                         .data = v->memory + (size_t)i * v->bytes,
                         .size = v->bytes};
         mr_store_key key = key_of(i);
-        void *record = NULL;
-        size_t size = 0;
-        if (mr_store_claim(v->store, &key) != MR_CLAIM_OURS ||
-            mr_record_make(&key, &view, 1, 0, &record, &size, NULL) < 0) {
+        mr_store_buffer *record = mr_store_take_buffer(v->store, mr_record_room(&view, 1, 0));
+        if (!record || mr_store_claim(v->store, &key) != MR_CLAIM_OURS ||
+            mr_record_write(&key, &view, 1, 0, record->bytes, &record->used, NULL) < 0) {
             return false;
         }
-        mr_store_put(v->store, &key, record, size);
+        mr_store_put(v->store, &key, record);
     }
     return true;
 }

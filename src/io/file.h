@@ -19,9 +19,9 @@ mr_status mr_extent_open(const mr_extent *extent, mr_open_extent *out, mr_error 
 /* Reads all of it. A file that turned out shorter than it said is MR_E_CORRUPT. */
 mr_status mr_extent_read(const mr_open_extent *open, void *data, mr_error *err);
 
-/* 128 bits that change when the file's content does: device, inode, size and both times of change. False:
- * not a file that a sample of at most `limit` bytes can be made of, or changed so recently that one
- * more change might not show. */
+/* 128 bits that change when the file's content does: device, inode, size and both times of change.
+ * False: not a file that a sample of at most `limit` bytes can be made of, or changed so recently
+ * that one more change might not show. */
 bool mr_file_identity(const char *path, int64_t limit, uint64_t out[2]);
 bool mr_open_file_identity(int fd, uint64_t out[2]);
 void mr_extent_close(const mr_open_extent *open);

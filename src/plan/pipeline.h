@@ -28,7 +28,7 @@ typedef struct mr_op_node {
     int32_t stream_length; /* ops from this one on that run as one stream; 0 or 1: by itself */
     int32_t whole_length;  /* the same, as if there were no caches */
     mr_type input_types[MR_MAX_FIELDS]; /* a cache: of what it keeps */
-    mr_hash128 prefix;     /* a cache: the way from a sample's bytes to here */
+    mr_hash128 prefix;                  /* a cache: the way from a sample's bytes to here */
 } mr_op_node;
 
 static inline bool mr_op_is_cache(const mr_op_node *node) {
