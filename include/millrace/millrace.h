@@ -63,6 +63,7 @@
 
 #include <millrace/source.h>
 #include <millrace/op.h>
+#include <millrace/trace.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -241,6 +242,7 @@ typedef struct mr_options {
                                       its memory must stay valid until the last batch is gone */
     mr_log log;                    /* (optional) warnings: skipped entries, bad samples */
     int64_t first_epoch;           /* where a run without a saved state starts */
+    const char *trace;             /* (optional) a file to write spans to: see trace.h */
 } mr_options;
 
 #define MR_OPTIONS_INIT                                                                            \

@@ -48,12 +48,18 @@ typedef struct mr_call {
     struct mr_arena *arena;           /* behind mr_scratch */
     int32_t shrink; /* streams only: the input of this op, or the output of the first, is this many
                        times smaller than its type says, rounded up */
+    struct mr_track *track; /* behind mr_wait_begin; NULL outside a loader */
 } mr_call;
 
 /* Memory for the time of one run(): 64-byte aligned, contents undefined, NULL when there is none
  * to be had (then return MR_E_MEMORY). Freed by the engine. Kept by the worker between samples,
  * so it costs nothing after the first few. */
 MR_API void *mr_scratch(mr_call *call, size_t size);
+
+/* Around waiting for a lock that all workers share, the one of an interpreter for instance: such
+ * time is told apart from work. end takes what begin gave. */
+MR_API uint64_t mr_wait_begin(const mr_call *call);
+MR_API void mr_wait_end(const mr_call *call, uint64_t begun);
 
 /* ---- Streaming -------------------------------------------------------------------------------
  * Ops on images may also work row by row. Then demand flows back and rows flow forward: before a

@@ -11,6 +11,17 @@ void *mr_scratch(mr_call *call, size_t size) {
     return mr_arena_take(call->arena, size);
 }
 
+uint64_t mr_wait_begin(const mr_call *call) {
+    return call->track ? mr_track_now(call->track) : 0;
+}
+
+void mr_wait_end(const mr_call *call, uint64_t begun) {
+    if (call->track) {
+        mr_track_since(call->track, MR_SPAN_WAIT_HOST, begun, (int64_t)call->key.sample,
+                       MR_SPAN_NO_BATCH, 0);
+    }
+}
+
 /* ---- Opening ---- */
 static void map_fields(mr_chain *chain) {
     const mr_pipeline *p = chain->pipeline;
@@ -37,8 +48,9 @@ static void map_fields(mr_chain *chain) {
 
 mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void *source_state,
                         const struct mr_kernels *kernels, uint64_t seed, mr_caches *caches,
-                        mr_error *err) {
+                        mr_track *track, mr_error *err) {
     chain->pipeline = pipeline;
+    chain->track = track;
     chain->source_state = source_state;
     chain->kernels = kernels;
     chain->seed = seed;
@@ -159,6 +171,7 @@ static mr_status fill(mr_chain *chain, mr_chain_job *job, mr_view *fields, mr_er
     for (int32_t f = 0; f < p->n_source_fields; f++) {
         MR_TRY(settle(chain, job, f, &fields[f], err));
     }
+    mr_track_lap(chain->track, MR_SPAN_FILL, 0, 0, job->n_bytes, fields[0].size);
     return MR_OK;
 }
 
@@ -196,6 +209,7 @@ static void set_call(mr_chain *chain, const mr_chain_job *job, int32_t i) {
         .state = chain->op_states[i],
         .kernels = chain->kernels,
         .arena = &chain->scratch,
+        .track = chain->track,
     };
 }
 
@@ -207,7 +221,9 @@ static mr_status run_op(mr_chain *chain, const mr_chain_job *job, int32_t i, con
     MR_TRY(mr_op_output_type(node->class, node->params, call, in, &out->type, err));
     MR_TRY(
         mr_chain_destination(chain, job, node->field, chain->last_op[node->field] == i, out, err));
-    return node->class->run(node->params, call, in, out, err);
+    MR_TRY(node->class->run(node->params, call, in, out, err));
+    mr_track_lap(chain->track, MR_SPAN_OP, i, 1, in->size, out->size);
+    return MR_OK;
 }
 
 static mr_status run_stream(mr_chain *chain, const mr_chain_job *job, int32_t i, int32_t n,
@@ -218,7 +234,13 @@ static mr_status run_stream(mr_chain *chain, const mr_chain_job *job, int32_t i,
     out->type = *mr_stream_type(stream);
     bool last = chain->last_op[ops->field] == i + n - 1;
     MR_TRY(mr_chain_destination(chain, job, ops->field, last, out, err));
-    return mr_stream_run(stream, out, err);
+    if (chain->track->timed && chain->track->inside) {
+        mr_stream_watch(stream, chain->track);
+    }
+    MR_TRY(mr_stream_run(stream, out, err));
+    mr_stream_tell(stream, i);
+    mr_track_lap(chain->track, MR_SPAN_STREAM, i, n, in->size, out->size);
+    return MR_OK;
 }
 
 /* An op on a whole sample fills new slots, as the source fills the first ones. */
@@ -237,6 +259,7 @@ static mr_status run_sample(mr_chain *chain, const mr_chain_job *job, int32_t i,
     for (int32_t f = node->first_output; f < node->first_output + node->n_outputs; f++) {
         MR_TRY(settle(chain, job, f, &fields[f], err));
     }
+    mr_track_lap(chain->track, MR_SPAN_OP, i, 1, in[0].size, fields[node->first_output].size);
     mr_arena_reset(&chain->scratch);
     return MR_OK;
 }
@@ -275,11 +298,19 @@ static mr_status step(mr_chain *chain, const mr_chain_job *job, chain_way way, i
     return status;
 }
 
+static mr_status find_kept(mr_chain *chain, mr_chain_job *job, mr_view *fields, int32_t *start,
+                           mr_error *err) {
+    mr_status status = mr_recall_find(chain, job, fields, start, err);
+    size_t size = *start >= 0 ? fields[chain->pipeline->ops[*start].field].size : 0;
+    mr_track_lap(chain->track, MR_SPAN_STORE_READ, 0, 0, size, size);
+    return status;
+}
+
 /* From the first op, or from a cache that has the sample. */
 static mr_status make(mr_chain *chain, mr_chain_job *job, chain_way way, mr_error *err) {
     mr_view fields[MR_MAX_SLOTS];
     int32_t start = -1;
-    mr_status status = way.caches ? mr_recall_find(chain, job, fields, &start, err) : MR_OK;
+    mr_status status = way.caches ? find_kept(chain, job, fields, &start, err) : MR_OK;
     if (status == MR_OK && start < 0) {
         status = fill(chain, job, fields, err);
         start = 0;
@@ -309,6 +340,7 @@ static mr_status make_with_caches(mr_chain *chain, mr_chain_job *job, mr_error *
 }
 
 mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
+    mr_track_begin(chain->track, job->sample, (uint32_t)job->batch_number);
     const chain_way plain = {false, chain->pipeline->n_ops};
     mr_status status =
         chain->recall.caches ? make_with_caches(chain, job, err) : make(chain, job, plain, err);
@@ -318,6 +350,7 @@ mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
     } else {
         mr_batch_clear_sample(job->batch, job->slot);
     }
+    mr_track_end(chain->track);
     return status;
 }
 

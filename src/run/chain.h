@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "run/batch.h"
 #include "run/recall.h"
+#include "span/track.h"
 
 struct mr_kernels;
 
@@ -15,6 +16,7 @@ typedef struct mr_chain {
     const void *source_state;
     const struct mr_kernels *kernels;
     uint64_t seed;
+    mr_track *track; /* what this worker records about itself */
     void **op_states;
     mr_call *calls;                     /* one per op, set anew for each sample */
     mr_arena data;                      /* what lives for a sample: intermediate results */
@@ -41,12 +43,13 @@ typedef struct mr_chain_job {
      * mr_chain_prepare. False: there was none to make. */
     bool (*help)(void *user, const struct mr_chain_job *job);
     void *user;
+    int64_t batch_number; /* in the run */
 } mr_chain_job;
 
 /* mr_chain_close is due even if opening failed; a zeroed chain may be closed. */
 mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void *source_state,
                         const struct mr_kernels *kernels, uint64_t seed, mr_caches *caches,
-                        mr_error *err);
+                        mr_track *track, mr_error *err);
 void mr_chain_close(mr_chain *chain);
 
 mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err);

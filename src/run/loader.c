@@ -177,6 +177,7 @@ static mr_status open_readahead(mr_loader *loader, const mr_options *options, mr
                    .bytes = options->read_ahead_bytes},
         .in_flight = options->reads_in_flight,
         .io = options->io,
+        .tracks = &loader->tracks,
     };
     if (!loader->pipeline->source->locate) {
         return MR_OK;
@@ -194,9 +195,14 @@ static mr_status open_workers(mr_loader *loader, const mr_options *options, mr_e
         return mr_fail_memory(err, options->threads * sizeof *loader->workers);
     }
     for (uint32_t i = 0; i < options->threads; i++) {
-        loader->workers[i].loader = loader;
-        MR_TRY(mr_chain_open(&loader->workers[i].chain, loader->pipeline, loader->source_state,
-                             kernels, loader->seed, &loader->caches, err));
+        mr_worker *worker = &loader->workers[i];
+        worker->loader = loader;
+        worker->track = mr_tracks_add(&loader->tracks, MR_TRACK_WORKER);
+        if (!worker->track) {
+            return mr_fail_memory(err, sizeof *worker->track);
+        }
+        MR_TRY(mr_chain_open(&worker->chain, loader->pipeline, loader->source_state, kernels,
+                             loader->seed, &loader->caches, worker->track, err));
     }
     return mr_threads_start(&loader->threads, options->threads, "mr-work", mr_worker_main,
                             loader->workers, sizeof *loader->workers, err);
@@ -262,6 +268,14 @@ static mr_status open_batches(mr_loader *loader, mr_error *err) {
 }
 
 /* ---- Public: open ---- */
+static mr_status start_threads(mr_loader *loader, const mr_options *options, mr_error *err) {
+    MR_TRY(mr_tracing_open(loader, options, err));
+    MR_TRY(open_readahead(loader, options, err));
+    MR_TRY(open_batches(loader, err));
+    MR_TRY(open_workers(loader, options, err));
+    return mr_tracing_begin(loader, options, err);
+}
+
 static mr_status open_parts(mr_loader *loader, const mr_options *options, mr_error *err) {
     MR_TRY(check_options(options, err));
     MR_TRY(mr_cpu_features(options->disable_cpu, &loader->cpu, err));
@@ -271,9 +285,7 @@ static mr_status open_parts(mr_loader *loader, const mr_options *options, mr_err
     MR_TRY(open_ring(loader, options, err));
     MR_TRY(mr_caches_open(&loader->caches, loader->pipeline, loader->source_state, options->world,
                           &loader->log, err));
-    MR_TRY(open_readahead(loader, options, err));
-    MR_TRY(open_batches(loader, err));
-    return open_workers(loader, options, err);
+    return start_threads(loader, options, err);
 }
 
 mr_status mr_loader_open(mr_loader **out, const mr_pipeline *pipeline, const mr_options *given,
@@ -311,12 +323,6 @@ mr_status mr_loader_open(mr_loader **out, const mr_pipeline *pipeline, const mr_
 }
 
 /* ---- Public: next ---- */
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static mr_status end_with(mr_loader *loader, const mr_error *failure) {
     loader->final = failure->code;
     loader->final_error = *failure;
@@ -326,14 +332,16 @@ static mr_status end_with(mr_loader *loader, const mr_error *failure) {
 
 /* within: nanoseconds, or -1 for ever. */
 static mr_status wait_for_batch(mr_loader *loader, int64_t within) {
-    int64_t start = now_ns(), end = start;
+    int64_t start = mr_monotonic_ns(), end = start;
+    uint64_t begun = mr_track_now(loader->track);
     if (within > 0 && __builtin_add_overflow(start, within, &end)) {
         end = INT64_MAX;
     }
     const struct timespec moment = {(time_t)(end / 1000000000), (long)(end % 1000000000)};
     mr_status status =
         mr_ring_wait_until(&loader->ring, loader->n_taken, within < 0 ? NULL : &moment);
-    atomic_fetch_add(&loader->wait_ns, now_ns() - start);
+    atomic_fetch_add(&loader->wait_ns, mr_monotonic_ns() - start);
+    mr_track_since(loader->track, MR_SPAN_WAIT_BATCH, begun, loader->n_taken, loader->n_taken, 0);
     if (status < 0) {
         mr_error failure = MR_ERROR_INIT;
         mr_fail(&failure, MR_E_CANCELLED, "the loader was cancelled");
@@ -412,8 +420,12 @@ static mr_status deliver(mr_loader *loader, int64_t within, mr_batch **out) {
     if (making->failed_slot >= 0) {
         return end_with(loader, &making->failure);
     }
+    uint64_t begun = mr_track_now(loader->track);
     *out = take_batch(loader, making);
     (void)open_batches(loader, NULL); /* keep the workers busy meanwhile; next() tries again */
+    mr_track_since(loader->track, MR_SPAN_DELIVER, begun, loader->n_taken - 1, loader->n_taken - 1,
+                   0);
+    loader->delivered_at = mr_track_now(loader->track);
     return MR_OK;
 }
 
@@ -422,6 +434,11 @@ static mr_status next(mr_loader *loader, int64_t within, mr_batch **out, mr_erro
         return mr_fail(err, MR_E_PARAM, "there is no loader");
     }
     MR_TRY(check_usable(loader, err));
+    if (loader->delivered_at) {
+        mr_track_since(loader->track, MR_SPAN_CONSUME, loader->delivered_at, loader->n_taken - 1,
+                       loader->n_taken - 1, 0);
+        loader->delivered_at = 0;
+    }
     if (atomic_load(&loader->cancelled)) {
         mr_error failure = MR_ERROR_INIT;
         mr_fail(&failure, MR_E_CANCELLED, "the loader was cancelled");
@@ -478,6 +495,7 @@ static void stop_threads(mr_loader *loader) {
         mr_readahead_stop(loader->readahead);
     }
     mr_threads_join(&loader->threads);
+    mr_tracing_close(loader); /* while the source can still name samples, and reads are counted */
     mr_readahead_close(loader->readahead);
 }
 
@@ -497,6 +515,7 @@ static void free_parts(mr_loader *loader) {
         mr_ring_free(&loader->ring);
     }
     mr_caches_close(&loader->caches);
+    mr_tracks_free(&loader->tracks);
     mr_order_free(&loader->order);
     mr_pool_unref(loader->pool);
     loader->pipeline->source->close(loader->source_state);

@@ -9,6 +9,7 @@
 #include "plan/order.h"
 #include "plan/schedule.h"
 #include "run/chain.h"
+#include "run/drain.h"
 #include "run/readahead.h"
 #include "run/ring.h"
 #include "run/threads.h"
@@ -37,6 +38,7 @@ typedef struct mr_making {
 
 typedef struct mr_worker {
     struct mr_loader *loader;
+    mr_track *track;
     mr_chain chain;
     void *fetched; /* bytes read for the sample at hand, not ahead of it */
 } mr_worker;
@@ -67,9 +69,13 @@ struct mr_loader {
     uint32_t n_workers;
     uint32_t in_flight;
     int64_t read_ahead_bytes;
+    mr_tracks tracks;
+    mr_drain *drain; /* NULL: no trace is written */
 
     /* the consumer's */
-    mr_order order; /* of order_epoch */
+    mr_track *track;
+    uint64_t delivered_at; /* in ticks, the last batch; 0: none yet */
+    mr_order order;        /* of order_epoch */
     int64_t order_epoch;
     int64_t n_opened, n_taken; /* batches */
     int64_t n_reads;           /* planned so far */
@@ -87,5 +93,11 @@ struct mr_loader {
 
 /* worker.c */
 void *mr_worker_main(void *context);
+
+/* tracing.c: tracks are there before threads are, the trace begins after them and ends with them.
+ */
+mr_status mr_tracing_open(mr_loader *loader, const mr_options *options, mr_error *err);
+mr_status mr_tracing_begin(mr_loader *loader, const mr_options *options, mr_error *err);
+void mr_tracing_close(mr_loader *loader);
 
 #endif

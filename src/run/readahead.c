@@ -7,12 +7,26 @@
 #include "core/memory.h"
 #include "run/threads.h"
 
+/* One thread that reads. */
+typedef struct read_thread {
+    mr_readahead *readahead;
+    mr_track *track;
+} read_thread;
+
 struct mr_readahead {
     mr_window window;
     mr_uring *uring; /* NULL: the pool */
     uint32_t in_flight;
+    read_thread *readers;
+    uint32_t n_readers;
     mr_threads threads;
 };
+
+static void note_read(const mr_window *window, const mr_window_entry *entry, mr_track *track) {
+    int64_t sample = window->plan[entry->number % window->plan_size];
+    mr_track_since(track, MR_SPAN_READ, entry->started, sample, MR_SPAN_NO_BATCH,
+                   entry->read.open.size);
+}
 
 /* ---- A pool of threads with pread ---- */
 static mr_window_entry *wait_for_start(mr_window *window) {
@@ -49,21 +63,24 @@ static mr_status read_opened(mr_window *window, mr_window_entry *entry) {
                                   : mr_extent_read(&entry->read.open, entry->buffer, &entry->err);
 }
 
-static void read_one(mr_window *window, mr_window_entry *entry) {
+static void read_one(mr_window *window, mr_window_entry *entry, mr_track *track) {
+    entry->started = mr_track_now(track);
     mr_status status = mr_extent_open(&entry->read.extent, &entry->read.open, &entry->err);
     if (status == MR_OK) {
         status = read_opened(window, entry);
         mr_extent_close(&entry->read.open);
     }
     entry->read.status = status;
+    note_read(window, entry, track);
     mr_window_publish(window, entry);
 }
 
 static void *pool_reader(void *context) {
-    mr_readahead *readahead = context;
+    const read_thread *self = context;
+    mr_window *window = &self->readahead->window;
     mr_window_entry *entry;
-    while ((entry = wait_for_start(&readahead->window)) != NULL) {
-        read_one(&readahead->window, entry);
+    while ((entry = wait_for_start(window)) != NULL) {
+        read_one(window, entry, self->track);
     }
     return NULL;
 }
@@ -74,6 +91,7 @@ typedef struct uring_reader {
     mr_uring *uring;
     uint32_t in_flight, most;
     uint32_t n_refused; /* reads whose size is known and whose memory is not there yet */
+    mr_track *track;
 } uring_reader;
 
 static mr_window_entry *entry_of(mr_uring_read *read) {
@@ -82,6 +100,7 @@ static mr_window_entry *entry_of(mr_uring_read *read) {
 
 static void finish_read(uring_reader *reader, mr_window_entry *entry) {
     reader->in_flight--;
+    note_read(reader->window, entry, reader->track);
     mr_window_publish(reader->window, entry);
 }
 
@@ -131,13 +150,16 @@ static void start_reads(uring_reader *reader) {
     mr_window_entry *entry;
     while (reader->in_flight < reader->most && (entry = mr_window_start(reader->window)) != NULL) {
         reader->in_flight++;
+        entry->started = mr_track_now(reader->track);
         mr_uring_start(reader->uring, &entry->read);
     }
 }
 
 static void *uring_main(void *context) {
-    mr_readahead *readahead = context;
-    uring_reader reader = {&readahead->window, readahead->uring, 0, readahead->in_flight, 0};
+    const read_thread *self = context;
+    mr_readahead *readahead = self->readahead;
+    uring_reader reader = {&readahead->window, readahead->uring, 0, readahead->in_flight, 0,
+                           self->track};
     for (;;) {
         bool stopping = atomic_load(&readahead->window.stopped);
         mr_uring_event event;
@@ -174,16 +196,30 @@ static mr_status choose_back_end(mr_readahead *readahead, mr_io_kind io, mr_erro
     return status;
 }
 
+static mr_status make_readers(mr_readahead *readahead, mr_tracks *tracks, mr_error *err) {
+    readahead->n_readers = readahead->uring ? 1 : readahead->in_flight;
+    readahead->readers = mr_zalloc(readahead->n_readers, sizeof *readahead->readers);
+    for (uint32_t i = 0; readahead->readers && i < readahead->n_readers; i++) {
+        readahead->readers[i] = (read_thread){readahead, mr_tracks_add(tracks, MR_TRACK_READER)};
+        if (!readahead->readers[i].track) {
+            return mr_fail_memory(err, sizeof(mr_track));
+        }
+    }
+    return readahead->readers ? MR_OK
+                              : mr_fail_memory(err, readahead->n_readers * sizeof(read_thread));
+}
+
 static mr_status start_threads(mr_readahead *readahead, mr_error *err) {
     mr_window *window = &readahead->window;
     if (!readahead->uring) {
-        return mr_threads_start(&readahead->threads, readahead->in_flight, "mr-read", pool_reader,
-                                readahead, 0, err);
+        return mr_threads_start(&readahead->threads, readahead->n_readers, "mr-read", pool_reader,
+                                readahead->readers, sizeof(read_thread), err);
     }
     window->wake_reader = wake_uring;
     window->wake_user = readahead->uring;
     atomic_store(&window->waiting_readers, 1); /* a wake-up is a file: it waits, nobody misses it */
-    return mr_threads_start(&readahead->threads, 1, "mr-uring", uring_main, readahead, 0, err);
+    return mr_threads_start(&readahead->threads, 1, "mr-uring", uring_main, readahead->readers, 0,
+                            err);
 }
 
 mr_status mr_readahead_open(mr_readahead **out, const mr_readahead_config *config, mr_error *err) {
@@ -195,6 +231,9 @@ mr_status mr_readahead_open(mr_readahead **out, const mr_readahead_config *confi
     mr_status status = mr_window_init(&readahead->window, &config->window, err);
     if (status == MR_OK) {
         status = choose_back_end(readahead, config->io, err);
+    }
+    if (status == MR_OK) {
+        status = make_readers(readahead, config->tracks, err);
     }
     if (status == MR_OK) {
         status = start_threads(readahead, err);
@@ -217,6 +256,7 @@ void mr_readahead_close(mr_readahead *readahead) {
         mr_threads_join(&readahead->threads);
         mr_uring_close(readahead->uring);
         mr_window_free(&readahead->window);
+        mr_free(readahead->readers);
         mr_free(readahead);
     }
 }

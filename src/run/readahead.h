@@ -5,6 +5,7 @@
 #define MR_RUN_READAHEAD_H
 
 #include "run/window.h"
+#include "span/track.h"
 
 typedef struct mr_readahead mr_readahead;
 
@@ -12,6 +13,7 @@ typedef struct mr_readahead_config {
     mr_window_config window;
     uint32_t in_flight;
     mr_io_kind io;
+    mr_tracks *tracks; /* gets one for each thread that reads */
 } mr_readahead_config;
 
 mr_status mr_readahead_open(mr_readahead **out, const mr_readahead_config *config, mr_error *err);

@@ -135,13 +135,16 @@ static bool look(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *f
 /* Waits a little for whoever makes the value, or better, does something useful meanwhile: makes a
  * sample that will be needed next. With a claim in hand it only waits; a second claim could be what
  * another waits for. */
-static void wait_or_help(const mr_chain_job *job, bool may_help, int64_t *waited, int64_t *pause) {
+static void wait_or_help(mr_chain *chain, const mr_chain_job *job, bool may_help, int64_t *waited,
+                         int64_t *pause) {
     const int64_t longest = 2000000;
     if (may_help && job->help && job->help(job->user, job)) {
         return;
     }
     const struct timespec nap = {0, (long)*pause};
+    uint64_t begun = mr_track_now(chain->track);
     nanosleep(&nap, NULL);
+    mr_track_since(chain->track, MR_SPAN_STORE_WAIT, begun, job->sample, job->batch_number, 0);
     *waited += *pause;
     *pause = *pause * 2 < longest ? *pause * 2 : longest;
 }
@@ -199,7 +202,7 @@ static bool find_or_claim(mr_chain *chain, const mr_chain_job *job, int32_t c, m
         }
         atomic_fetch_add_explicit(&cache->waits, counted ? 0 : 1, memory_order_relaxed);
         counted = true;
-        wait_or_help(job, c == chain->recall.caches->n - 1, &waited, &pause);
+        wait_or_help(chain, job, c == chain->recall.caches->n - 1, &waited, &pause);
         set_keys(&chain->recall, &job->identity); /* helping used them */
     }
     return true;
@@ -288,7 +291,9 @@ void mr_recall_keep(mr_chain *chain, const mr_chain_job *job, int32_t op, const 
     mr_store_buffer *record = new_record(&caches->list[c], &part->key, values);
     if (record) {
         part->claimed = false;
+        size_t size = record->used;
         mr_store_put(caches->list[c].store, &part->key, record);
+        mr_track_lap(chain->track, MR_SPAN_STORE_WRITE, 0, 0, size, size);
     }
 }
 

@@ -57,10 +57,12 @@ bool mr_ring_take_ticket(mr_ring *ring, mr_ticket *out) {
     int64_t ticket = atomic_fetch_add(&ring->next_ticket, 1);
     out->batch = ticket / ring->tickets_per_batch;
     out->part = ticket % ring->tickets_per_batch;
+    out->waited = false;
     if (out->batch >= ring->n_batches) {
         return false;
     }
     if (!may_work_on(ring, out->batch)) {
+        out->waited = true;
         sleep_until_opened(ring, out->batch);
     }
     return !mr_ring_is_stopped(ring);

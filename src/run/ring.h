@@ -42,6 +42,7 @@ typedef struct mr_ring {
 typedef struct mr_ticket {
     int64_t batch;
     int64_t part; /* 0 .. tickets_per_batch - 1 */
+    bool waited;  /* for the batch to be opened */
 } mr_ticket;
 
 bool mr_ring_init(mr_ring *ring, int64_t depth, int64_t tickets_per_batch, int64_t n_batches);

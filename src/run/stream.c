@@ -16,13 +16,18 @@ typedef struct link {
     mr_rows own;      /* the op's receiver */
     mr_rows checked;  /* the same, naming the op when it fails */
     mr_flow flow;
+    mr_stream *stream;
+    uint64_t ticks; /* its own time, where the stream is watched */
 } link;
 
 struct mr_stream {
     link *links;
     int32_t n;
     const mr_view *in;
-    mr_view *out; /* where the last op, or its rows, go */
+    mr_view *out;    /* where the last op, or its rows, go */
+    mr_track *track; /* NULL: not watched */
+    link *running;   /* whose time it is */
+    uint64_t since;
 };
 
 const mr_type *mr_stream_type(const mr_stream *stream) {
@@ -87,12 +92,44 @@ mr_status mr_stream_open(mr_stream **out, const mr_op_node *ops, int32_t n_ops, 
     for (int32_t i = 0; i < n_ops; i++) {
         links[i].node = &ops[i];
         links[i].call = &calls[i];
+        links[i].stream = stream;
     }
     MR_TRY(find_types(stream, err));
     agree_on_shrink(stream);
     MR_TRY(find_demand(stream, err));
     *out = stream;
     return MR_OK;
+}
+
+/* ---- Watching: the time of the op that runs, until another does ---- */
+void mr_stream_watch(mr_stream *stream, mr_track *track) {
+    stream->track = track;
+    stream->running = stream->links;
+    stream->since = track->lap; /* opening was the first op's: it read the header */
+}
+
+static link *turn_to(mr_stream *stream, link *next) {
+    uint64_t now = mr_track_now(stream->track);
+    link *before = stream->running;
+    before->ticks += now - stream->since;
+    stream->since = now;
+    stream->running = next;
+    return before;
+}
+
+static size_t wanted_bytes(const link *l) {
+    bool planes = l->out.layout == MR_CHW;
+    int64_t channels = l->out.dims[planes ? 0 : 2];
+    return (size_t)(l->wanted.width * l->wanted.height * channels) * mr_dtype_size(l->out.dtype);
+}
+
+void mr_stream_tell(const mr_stream *stream, int32_t first_op) {
+    size_t in = stream->in->size;
+    for (int32_t i = 0; stream->track && i < stream->n; i++) {
+        size_t out = wanted_bytes(&stream->links[i]);
+        mr_track_part(stream->track, first_op + i, stream->links[i].ticks, in, out);
+        in = out;
+    }
 }
 
 /* ---- Running: receivers from the last op to the first, then rows ---- */
@@ -102,6 +139,14 @@ static mr_status checked_row(void *user, int64_t y, const uint8_t *pixels, mr_er
     if (status < 0 && err && err->op[0] == '\0') {
         mr_error_at_op(err, l->node->class->name);
     }
+    return status;
+}
+
+static mr_status watched_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
+    link *l = user;
+    link *before = turn_to(l->stream, l);
+    mr_status status = checked_row(user, y, pixels, err);
+    turn_to(l->stream, before);
     return status;
 }
 
@@ -123,7 +168,7 @@ static mr_status connect(mr_stream *stream, mr_error *err) {
         MR_TRY(last && op->finish
                    ? op->finish(l->node->params, l->call, &l->flow, stream->out, &l->own, err)
                    : op->pass(l->node->params, l->call, &l->flow, &to, &l->own, err));
-        l->checked = (mr_rows){checked_row, l};
+        l->checked = (mr_rows){stream->track ? watched_row : checked_row, l};
         to = l->checked;
     }
     return MR_OK;
@@ -139,6 +184,9 @@ mr_status mr_stream_run(mr_stream *stream, mr_view *out, mr_error *err) {
                                                   &head->out, &head->wanted, to, err);
     if (status < 0 && err && err->op[0] == '\0') {
         mr_error_at_op(err, head->node->class->name);
+    }
+    if (stream->track) {
+        turn_to(stream, stream->links);
     }
     return status;
 }

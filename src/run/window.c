@@ -72,6 +72,10 @@ static bool is_settled(const mr_window *window, const mr_window_entry *entry, in
     return atomic_load(&entry->ready) == read || atomic_load(&window->stopped);
 }
 
+bool mr_window_is_there(const mr_window *window, int64_t read) {
+    return is_settled(window, &window->entries[read % window->n_entries], read);
+}
+
 mr_window_entry *mr_window_get(mr_window *window, int64_t read) {
     mr_window_entry *entry = &window->entries[read % window->n_entries];
     if (!is_settled(window, entry, read)) {

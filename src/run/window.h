@@ -20,6 +20,7 @@ typedef struct mr_window_entry {
     _Atomic int64_t ready;     /* the read whose result is here, or -1 */
     mr_uring_read read;        /* extent, size and outcome; both back-ends use it */
     int64_t number;            /* of the read in progress */
+    uint64_t started;          /* when, in ticks; the readers' */
     mr_error err;
     void *buffer;
     size_t capacity; /* of buffer */
@@ -79,7 +80,9 @@ void mr_window_plan(mr_window *window, const int64_t *samples, int64_t count);
 /* Why mr_window_get gave nothing: the readers' failure, or MR_E_CANCELLED. */
 mr_status mr_window_failure(const mr_window *window, mr_error *err);
 
-/* Workers: waits for a read. NULL: stopped. The entry is the worker's until released. */
+/* Workers: waits for a read. NULL: stopped. The entry is the worker's until released. is_there: it
+ * would not wait. */
+bool mr_window_is_there(const mr_window *window, int64_t read);
 mr_window_entry *mr_window_get(mr_window *window, int64_t read);
 void mr_window_release(mr_window *window, mr_window_entry *entry);
 

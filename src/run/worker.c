@@ -114,10 +114,21 @@ static mr_status substitute(mr_worker *worker, mr_making *making, mr_chain_job *
 }
 
 /* ---- Samples ---- */
+static mr_window_entry *await_read(mr_worker *worker, mr_window *window, int64_t read,
+                                   const mr_chain_job *job) {
+    if (mr_window_is_there(window, read)) {
+        return mr_window_get(window, read);
+    }
+    uint64_t begun = mr_track_now(worker->track);
+    mr_window_entry *entry = mr_window_get(window, read);
+    mr_track_since(worker->track, MR_SPAN_WAIT_READ, begun, job->sample, job->batch_number, 0);
+    return entry;
+}
+
 static mr_status make_from_readahead(mr_worker *worker, mr_making *making, mr_chain_job *job,
                                      mr_error *err) {
     mr_window *window = mr_readahead_window(worker->loader->readahead);
-    mr_window_entry *entry = mr_window_get(window, making->first_read + job->slot);
+    mr_window_entry *entry = await_read(worker, window, making->first_read + job->slot, job);
     if (!entry) {
         return mr_window_failure(window, err);
     }
@@ -165,7 +176,7 @@ static bool help(void *user, const mr_chain_job *job) {
     return false;
 }
 
-static void make_sample(mr_worker *worker, mr_making *making, int64_t slot) {
+static void make_sample(mr_worker *worker, mr_making *making, int64_t batch, int64_t slot) {
     mr_loader *loader = worker->loader;
     mr_error err;
     mr_error_clear(&err);
@@ -177,6 +188,7 @@ static void make_sample(mr_worker *worker, mr_making *making, int64_t slot) {
         .is_stopped = is_stopped,
         .help = help,
         .user = worker,
+        .batch_number = batch,
     };
     mr_status status = loader->readahead ? make_from_readahead(worker, making, &job, &err)
                                          : run_chain(worker, &job, &err);
@@ -201,11 +213,14 @@ static void prefetch_sample(const mr_loader *loader, const mr_making *making, in
     }
 }
 
-static void seal(mr_loader *loader, mr_making *making) {
+static void seal(mr_worker *worker, mr_making *making, int64_t batch) {
+    mr_loader *loader = worker->loader;
     mr_error err = MR_ERROR_INIT;
+    uint64_t begun = mr_track_now(worker->track);
     if (making->failed_slot < 0 && mr_batch_seal(making->batch, &err) < 0) {
         note_failure(loader, making, 0, &err);
     }
+    mr_track_since(worker->track, MR_SPAN_SEAL, begun, batch, batch, 0);
 }
 
 static void work_off(mr_worker *worker, mr_ticket ticket) {
@@ -217,10 +232,10 @@ static void work_off(mr_worker *worker, mr_ticket ticket) {
         if (slot + 1 < end) {
             prefetch_sample(loader, making, slot + 1);
         }
-        make_sample(worker, making, slot);
+        make_sample(worker, making, ticket.batch, slot);
     }
     if (mr_ring_finish_ticket(&loader->ring, ticket)) {
-        seal(loader, making);
+        seal(worker, making, ticket.batch);
         mr_ring_publish(&loader->ring, ticket.batch);
     }
 }
@@ -228,8 +243,15 @@ static void work_off(mr_worker *worker, mr_ticket ticket) {
 void *mr_worker_main(void *context) {
     mr_worker *worker = context;
     mr_ticket ticket;
+    mr_track_attach(worker->track);
+    uint64_t begun = mr_track_now(worker->track);
     while (mr_ring_take_ticket(&worker->loader->ring, &ticket)) {
+        if (ticket.waited) {
+            mr_track_since(worker->track, MR_SPAN_WAIT_WORK, begun, ticket.batch, ticket.batch, 0);
+        }
         work_off(worker, ticket);
+        begun = mr_track_now(worker->track);
     }
+    mr_track_detach(worker->track);
     return NULL;
 }

@@ -18,6 +18,7 @@
 #include "test.h"
 
 static char rig_folder[64]; /* holds pipeline.json and photos/ */
+static bool rig_traced;     /* runs write rig_folder/trace */
 
 static void rig_path(char *out, size_t size, const char *name) {
     snprintf(out, size, "%s/%s", rig_folder, name);
@@ -103,13 +104,15 @@ static mr_status rig_consume(mr_loader *loader, mr_error *err) {
 /* Opens, consumes and closes with whatever fault is armed. */
 static outcome rig_run(void) {
     outcome result = {.status = MR_END, .err = MR_ERROR_INIT};
-    char path[256];
+    char path[256], trace[256];
     mr_pipeline *pipeline = NULL;
     mr_loader *loader = NULL;
     mr_options options = MR_OPTIONS_INIT;
     options.threads = 2;
     options.io = MR_IO_PREAD;
     options.digest = true;
+    rig_path(trace, sizeof trace, "trace");
+    options.trace = rig_traced ? trace : NULL;
     rig_path(path, sizeof path, "pipeline.json");
     result.status = mr_pipeline_load(&pipeline, path, NULL, &result.err);
     if (result.status == MR_OK) {

@@ -62,8 +62,82 @@ TEST(one_allocation_fails_where_bad_samples_are_skipped) {
     fail_each_allocation(FAULT_ONCE, "skip");
 }
 
+TEST(one_allocation_fails_while_a_trace_is_written) {
+    rig_traced = true;
+    fail_each_allocation(FAULT_ONCE, "fail");
+    rig_traced = false;
+}
+
 TEST(memory_runs_out_for_good) {
     fail_each_allocation(FAULT_LASTING, "fail");
+}
+
+/* ---- Reading a trace: each attempt works or says that there is no memory ---- */
+typedef mr_status reading(const mr_trace *trace, mr_error *err);
+
+static reading *what;
+
+static mr_status read_report(const mr_trace *trace, mr_error *err) {
+    char *text = NULL;
+    mr_status status = mr_trace_text(trace, MR_TRACE_REPORT, &text, err);
+    mr_free(text);
+    return status;
+}
+
+static mr_status make_page(const mr_trace *trace, mr_error *err) {
+    return mr_trace_page(trace, trace, "/dev/null", err);
+}
+
+static mr_status read_once(mr_error *err) {
+    char path[256];
+    mr_trace *trace = NULL;
+    rig_path(path, sizeof path, "trace");
+    mr_status status = mr_trace_open(&trace, path, err);
+    if (status == MR_OK) {
+        status = what(trace, err);
+    }
+    mr_trace_close(trace);
+    return status;
+}
+
+static int read_with_fault(const fault *wanted) {
+    mr_error err = MR_ERROR_INIT;
+    int64_t before = fault_live_blocks();
+    fault_arm(wanted);
+    mr_status status = read_once(&err);
+    int64_t struck = fault_disarm(), leaked = fault_live_blocks() - before;
+    bool good = (status == MR_OK || (status == MR_E_MEMORY && err.text[0])) && leaked == 0;
+    if (!good) {
+        fprintf(stderr, "call %" PRId64 ": status %d, %s; %" PRId64 " blocks more than before\n",
+                wanted->at, status, err.text, leaked);
+    }
+    return !good ? CHILD_BAD : struck ? CHILD_GOOD : CHILD_NO_STRIKE;
+}
+
+/* Every allocation in turn at first, then fewer and fewer of them. */
+static void fail_allocations(reading *reads) {
+    mr_error err = MR_ERROR_INIT;
+    int bad = 0, verdict = CHILD_GOOD;
+    int64_t at = 0;
+    what = reads;
+    CHECK_INT(read_once(&err), ==, MR_OK);
+    while (verdict != CHILD_NO_STRIKE && bad < 10) {
+        at += 1 + at / 64;
+        const fault wanted = {FAULT_ALLOC, FAULT_ONCE, at, ENOMEM};
+        verdict = rig_child(read_with_fault, &wanted);
+        bad += verdict == CHILD_BAD || verdict == CHILD_DIED;
+    }
+    CHECK_INT(bad, ==, 0);
+    CHECK_INT(at, >, 20);
+}
+
+TEST(allocations_fail_while_a_trace_is_read) {
+    rig_make("fail");
+    rig_traced = true;
+    CHECK_INT(rig_run().status, ==, MR_END);
+    fail_allocations(read_report);
+    fail_allocations(make_page);
+    rig_remove();
 }
 
 TEST_MAIN()

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.h - where the time goes: figures while a loader runs, traces, and what can be made of them.
+ *
+ * Every loader counts: how often each op ran, how long it took, how long its threads waited and for
+ * what. That costs some 30 ns an op and is always there: mr_loader_line.
+ *
+ * With mr_options.trace it also writes a span for everything it does into a file, at some 50 ns
+ * each. mr_trace_open reads such a file; the rest of this header is what can be asked of it.
+ * docs/tracing.md says what each figure means. Part of millrace.h. */
+#ifndef MILLRACE_TRACE_H
+#define MILLRACE_TRACE_H
+
+#include <millrace/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct mr_loader;
+
+/* ---- While a loader runs ----------------------------------------------------------------------
+ * A line for each kind of work and for each op, summed over all threads. */
+typedef enum mr_line_kind {
+    MR_LINE_WORK, /* threads compute or read: "read", "fill", ... */
+    MR_LINE_WAIT, /* threads wait: "wait_read", "wait_work", ... */
+    MR_LINE_OP    /* an op of the pipeline */
+} mr_line_kind;
+
+typedef struct mr_line {
+    uint32_t size; /* sizeof(mr_line), set by the caller */
+    mr_line_kind kind;
+    const char *name; /* "decode_image", "read" */
+    int64_t count;    /* how often */
+    int64_t timed;    /* of these, how many were measured: ops of small samples and ops that run
+                         row by row in a stream are measured once in 16 samples */
+    double seconds;   /* all together; where not all were measured, as much as those say */
+    double mean, p50, p99;      /* seconds; the quantiles to within a factor of 1.4 */
+    double bytes_in, bytes_out; /* all together, likewise */
+} mr_line;
+
+MR_API int32_t mr_loader_n_lines(const struct mr_loader *loader);
+/* Any thread. Lines of things that this pipeline never does have count 0. */
+MR_API mr_status mr_loader_line(const struct mr_loader *loader, int32_t i, mr_line *out);
+
+/* The same as text that Prometheus scrapes; *out is to be freed with mr_free. Any thread. */
+MR_API mr_status mr_loader_metrics(const struct mr_loader *loader, char **out, mr_error *err);
+
+/* How the trace is doing; all zero without one. */
+typedef struct mr_trace_status {
+    int64_t spans;   /* written */
+    int64_t dropped; /* that came faster than they could be written */
+    int64_t bytes;   /* of the file */
+    int failed;      /* errno of the write that ended the trace, or 0 */
+} mr_trace_status;
+
+MR_API void mr_loader_trace_status(const struct mr_loader *loader, mr_trace_status *out);
+
+/* ---- Traces ----------------------------------------------------------------------------------
+ * Reading takes the whole file into memory: 40 bytes a span. */
+typedef struct mr_trace mr_trace;
+
+MR_API mr_status mr_trace_open(mr_trace **out, const char *path, mr_error *err);
+MR_API void mr_trace_close(mr_trace *trace); /* NULL allowed */
+
+/* What the file lacks (it was cut off, spans were dropped), or "". */
+MR_API const char *mr_trace_missing(const mr_trace *trace);
+
+typedef enum mr_trace_text_kind {
+    MR_TRACE_REPORT,  /* verdict, table of ops, waits, batches, slowest samples: for a terminal */
+    MR_TRACE_EXPLAIN, /* the arithmetic behind the verdict, and predictions */
+    MR_TRACE_JSON     /* every figure */
+} mr_trace_text_kind;
+
+/* *out is a text to be freed with mr_free. */
+MR_API mr_status mr_trace_text(const mr_trace *trace, mr_trace_text_kind kind, char **out,
+                               mr_error *err);
+
+typedef enum mr_trace_export_kind {
+    MR_TRACE_CHROME, /* JSON for ui.perfetto.dev and chrome://tracing */
+    MR_TRACE_CSV     /* a line a span */
+} mr_trace_export_kind;
+
+/* Writes all spans. */
+MR_API mr_status mr_trace_export(const mr_trace *trace, mr_trace_export_kind kind, const char *path,
+                                 mr_error *err);
+
+/* One HTML page that needs nothing else. With two traces it compares them. */
+MR_API mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, const char *path,
+                               mr_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tracing.c - what a loader records about itself: figures for whoever asks meanwhile, and the first
+ * and the last word of a trace. */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "run/loader.h"
+
+enum { RING = 1 << 15 }; /* spans of a worker that wait to be written: 1.3 MB */
+
+/* Samples that go several to a ticket cost about as much as a few readings of the clock. */
+enum { TIMED_OF_SMALL = 16 };
+
+mr_status mr_tracing_open(mr_loader *loader, const mr_options *options, mr_error *err) {
+    int32_t most = 1 + (int32_t)options->threads + (int32_t)options->reads_in_flight;
+    uint32_t every = loader->morsel > 1 ? TIMED_OF_SMALL : 1;
+    if (!mr_tracks_init(&loader->tracks, most, loader->pipeline->n_ops, every,
+                        options->trace ? RING : 0)) {
+        return mr_fail_memory(err, (size_t)most * sizeof(mr_track *));
+    }
+    loader->track = mr_tracks_add(&loader->tracks, MR_TRACK_CONSUMER);
+    return loader->track ? MR_OK : mr_fail_memory(err, sizeof *loader->track);
+}
+
+/* ---- The first word ---- */
+static json_t *tracks_json(const mr_tracks *tracks) {
+    static const char *const kinds[] = {"consumer", "worker", "reader"};
+    int32_t numbers[3] = {0, 0, 0};
+    json_t *array = json_array();
+    for (int32_t i = 0; i < tracks->n; i++) {
+        mr_track_kind kind = tracks->list[i]->kind;
+        json_array_append_new(
+            array, json_pack("{s:s, s:i}", "kind", kinds[kind], "number", numbers[kind]++));
+    }
+    return array;
+}
+
+/* Ops that run as one stream from this one on: caches that work part them. */
+static int32_t stream_at(const mr_loader *loader, int32_t op) {
+    const mr_op_node *node = &loader->pipeline->ops[op];
+    return loader->caches.n > 0 ? node->stream_length : node->whole_length;
+}
+
+static json_t *ops_json(const mr_loader *loader) {
+    const mr_pipeline *pipeline = loader->pipeline;
+    json_t *array = json_array();
+    for (int32_t i = 0; i < pipeline->n_ops; i++) {
+        const mr_op_node *node = &pipeline->ops[i];
+        bool random = (node->class->flags & MR_OP_RANDOM) != 0;
+        json_array_append_new(array, json_pack("{s:s, s:b, s:b, s:i}", "name", node->class->name,
+                                               "host", node->class->run_sample != NULL, "random",
+                                               random, "stream", (int)stream_at(loader, i)));
+    }
+    return array;
+}
+
+static json_t *setup_json(const mr_loader *loader) {
+    mr_stats stats = {.size = (uint32_t)sizeof stats};
+    mr_loader_stats(loader, &stats);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "threads",
+                     (json_int_t)stats.threads, "cpus", (json_int_t)mr_cpu_count(), "world",
+                     (json_int_t)loader->schedule.world, "rank", (json_int_t)loader->schedule.rank,
+                     "batch", (json_int_t)(loader->schedule.batch / loader->schedule.world),
+                     "batches_ahead", (json_int_t)stats.batches_ahead, "reads_in_flight",
+                     (json_int_t)stats.reads_in_flight, "morsel", (json_int_t)stats.morsel,
+                     "batch_bytes", (json_int_t)stats.batch_bytes, "dataset_samples",
+                     (json_int_t)loader->schedule.n, "io", stats.io, "cpu", stats.cpu);
+}
+
+/* NULL: out of memory. Freed with mr_free, as jansson's texts are. */
+static char *header_text(const mr_loader *loader) {
+    const mr_ticks *clock = &loader->tracks.clock;
+    json_t *header = json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:o?, s:o?, s:o?}", "millrace", mr_version(),
+        "source", loader->pipeline->source->name, "fingerprint", loader->pipeline->fingerprint,
+        "dataset", loader->dataset_fingerprint, "seed", (json_int_t)loader->seed, "first_epoch",
+        (json_int_t)loader->schedule.first_epoch, "started_monotonic_ns",
+        (json_int_t)clock->start_ns, "started_unix_ns", (json_int_t)clock->start_epoch, "pipeline",
+        loader->pipeline->json, "setup", setup_json(loader), "ops", ops_json(loader), "tracks",
+        tracks_json(&loader->tracks));
+    char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    return text;
+}
+
+mr_status mr_tracing_begin(mr_loader *loader, const mr_options *options, mr_error *err) {
+    if (!options->trace) {
+        return MR_OK;
+    }
+    char *header = header_text(loader);
+    mr_status status =
+        header ? mr_drain_open(&loader->drain, options->trace, &loader->tracks, header, err)
+               : mr_fail_memory(err, 4096);
+    mr_free(header);
+    return status;
+}
+
+/* ---- The last word ---- */
+static json_t *slowest_json(const mr_loader *loader) {
+    const mr_slow_sample *slowest;
+    int32_t n = mr_drain_slowest(loader->drain, &slowest);
+    json_t *array = json_array();
+    for (int32_t i = 0; i < n; i++) {
+        char name[512], safe[1024];
+        loader->pipeline->source->sample_name(loader->source_state, slowest[i].sample, name,
+                                              sizeof name);
+        json_array_append_new(array, json_pack("{s:I, s:I, s:I, s:s}", "ns",
+                                               (json_int_t)slowest[i].duration, "sample",
+                                               (json_int_t)slowest[i].sample, "batch",
+                                               (json_int_t)slowest[i].batch, "name",
+                                               mr_text_escape(safe, sizeof safe, name)));
+    }
+    return array;
+}
+
+static json_t *dropped_json(const mr_tracks *tracks) {
+    json_t *array = json_array();
+    for (int32_t i = 0; i < tracks->n; i++) {
+        json_array_append_new(array,
+                              json_integer((json_int_t)atomic_load(&tracks->list[i]->dropped)));
+    }
+    return array;
+}
+
+static json_t *counts_json(const mr_counts *counts, bool cpus_own) {
+    json_t *object = json_object();
+    for (int i = 0; i < (cpus_own ? MR_COUNTERS : MR_COUNT_CYCLES); i++) {
+        json_object_set_new(object, mr_counter_names[i], json_integer((json_int_t)counts->v[i]));
+    }
+    return object;
+}
+
+static json_t *usage_json(const mr_tracks *tracks) {
+    json_t *array = json_array();
+    for (int32_t i = 0; i < tracks->n; i++) {
+        json_array_append_new(array, counts_json(&tracks->list[i]->usage, false));
+    }
+    return array;
+}
+
+/* Of each op, or of the stream that begins with it, over all workers. */
+static json_t *counters_of_ops(const mr_loader *loader, bool cpus_own) {
+    json_t *array = json_array();
+    for (int32_t op = 0; op < loader->pipeline->n_ops; op++) {
+        mr_line_counts sum = {0};
+        for (int32_t t = 0; t < loader->tracks.n; t++) {
+            const mr_line_counts *counts = &loader->tracks.list[t]->counts[mr_line_of_op(op)];
+            sum.n += counts->n;
+            for (int i = 0; i < MR_COUNTERS; i++) {
+                sum.sum.v[i] += counts->sum.v[i];
+            }
+        }
+        if (sum.n > 0) {
+            int32_t length = stream_at(loader, op);
+            json_array_append_new(array, json_pack("{s:i, s:i, s:I, s:o?}", "op", (int)op, "n_ops",
+                                                   length > 1 ? (int)length : 1, "calls",
+                                                   (json_int_t)sum.n, "counts",
+                                                   counts_json(&sum.sum, cpus_own)));
+        }
+    }
+    return array;
+}
+
+static json_t *counters_json(const mr_loader *loader) {
+    int refused = 0;
+    for (uint32_t i = 0; i < loader->n_workers; i++) {
+        const mr_track *track = loader->workers[i].track;
+        refused = track && track->counters.refused ? track->counters.refused : refused;
+    }
+    char note[160] = "";
+    if (refused) {
+        snprintf(
+            note, sizeof note,
+            "the CPU's own counters are not to be had here (%s): cycles, instructions and cache "
+            "misses are missing",
+            strerrordesc_np(refused));
+    }
+    return json_pack("{s:s, s:o?}", "note", note, "ops", counters_of_ops(loader, !refused));
+}
+
+static char *end_text(const mr_loader *loader) {
+    mr_stats stats = {.size = (uint32_t)sizeof stats};
+    mr_loader_stats(loader, &stats);
+    json_t *end =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o?, s:o?, s:o?, s:o?}", "ns",
+                  (json_int_t)(mr_monotonic_ns() - loader->tracks.clock.start_ns), "samples",
+                  (json_int_t)stats.samples, "batches", (json_int_t)stats.batches, "skipped",
+                  (json_int_t)stats.skipped, "bytes_read", (json_int_t)stats.bytes_read, "wait_ns",
+                  (json_int_t)stats.wait_ns, "dropped", dropped_json(&loader->tracks), "usage",
+                  usage_json(&loader->tracks), "counters", counters_json(loader), "slowest",
+                  slowest_json(loader));
+    char *text = end ? json_dumps(end, JSON_COMPACT) : NULL;
+    json_decref(end);
+    return text;
+}
+
+static void warn_of_failure(const mr_loader *loader) {
+    mr_trace_status trace;
+    char text[256];
+    mr_drain_status(loader->drain, &trace);
+    if (trace.failed && loader->log.write) {
+        snprintf(text, sizeof text,
+                 "the trace ends early: %s; it has the first %lld spans, the run was not disturbed",
+                 strerrordesc_np(trace.failed), (long long)trace.spans);
+        loader->log.write(loader->log.user, text);
+    }
+}
+
+void mr_tracing_close(mr_loader *loader) {
+    if (!loader->drain) {
+        return;
+    }
+    mr_drain_finish(loader->drain);
+    char *end = end_text(loader);
+    warn_of_failure(loader);
+    mr_drain_close(loader->drain, end);
+    loader->drain = NULL;
+    mr_free(end);
+}
+
+/* ---- Public: figures meanwhile ---- */
+int32_t mr_loader_n_lines(const mr_loader *loader) {
+    return MR_SPAN_KINDS + loader->pipeline->n_ops;
+}
+
+/* What was measured stands for what was not. */
+static mr_line line_of(const mr_tally_sum *sum, mr_tick_rate rate) {
+    double each = sum->timed ? 1 / (double)sum->timed : 0, tick = rate.ns_per_tick * 1e-9;
+    double all = each * (double)sum->count;
+    return (mr_line){.size = (uint32_t)sizeof(mr_line),
+                     .count = (int64_t)sum->count,
+                     .timed = (int64_t)sum->timed,
+                     .seconds = (double)sum->ticks * tick * all,
+                     .mean = (double)sum->ticks * tick * each,
+                     .p50 = mr_tally_quantile(sum, 0.5) * tick,
+                     .p99 = mr_tally_quantile(sum, 0.99) * tick,
+                     .bytes_in = (double)sum->bytes_in * all,
+                     .bytes_out = (double)sum->bytes_out * all};
+}
+
+mr_status mr_loader_line(const mr_loader *loader, int32_t i, mr_line *out) {
+    mr_tally_sum sum;
+    if (i < 0 || i >= mr_loader_n_lines(loader)) {
+        return MR_E_PARAM;
+    }
+    mr_tracks_sum(&loader->tracks, i, &sum);
+    mr_line line = line_of(&sum, mr_ticks_rate(&loader->tracks.clock));
+    bool op = i >= MR_SPAN_KINDS;
+    line.name = op ? loader->pipeline->ops[i - MR_SPAN_KINDS].class->name : mr_span_names[i];
+    line.kind = op ? MR_LINE_OP : mr_span_is_wait((mr_span_kind)i) ? MR_LINE_WAIT : MR_LINE_WORK;
+    uint32_t size = out->size;
+    memcpy(out, &line, size < sizeof line ? size : sizeof line);
+    out->size = size;
+    return MR_OK;
+}
+
+void mr_loader_trace_status(const mr_loader *loader, mr_trace_status *out) {
+    *out = (mr_trace_status){0, 0, 0, 0};
+    if (loader->drain) {
+        mr_drain_status(loader->drain, out);
+    }
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* page.c - one HTML file that holds its style, its script and its figures, and needs nothing else.
+ */
+#include "trace/page.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+
+/* ---- Figures ---- */
+static json_t *run_json(const mr_summary *s) {
+    json_t *run = mr_summary_json(s);
+    if (run) {
+        json_object_set_new(run, "timeline", mr_timeline_json(s));
+    }
+    return run;
+}
+
+static mr_status add_run(json_t *page, const mr_trace *trace, bool pictures, mr_error *err) {
+    mr_summary *s = mr_zalloc(1, sizeof *s);
+    if (!s) {
+        return mr_fail_memory(err, sizeof *s);
+    }
+    mr_status status = mr_summary_make(s, trace, err);
+    if (status == MR_OK) {
+        json_t *run = run_json(s);
+        if (run && pictures) {
+            mr_pictures_add(s, page, json_object_get(run, "slowest"));
+        }
+        if (!run || json_array_append_new(json_object_get(page, "runs"), run) != 0) {
+            status = mr_fail_memory(err, 4096);
+        }
+        mr_summary_free(s);
+    }
+    mr_free(s);
+    return status;
+}
+
+static mr_status page_json(const mr_trace *trace, const mr_trace *other, char **out,
+                           mr_error *err) {
+    json_t *page = json_pack("{s:[]}", "runs");
+    mr_status status = page ? add_run(page, trace, true, err) : mr_fail_memory(err, 4096);
+    if (status == MR_OK && other) {
+        status = add_run(page, other, false, err);
+    }
+    if (status == MR_OK) {
+        *out = json_dumps(page, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        status = *out ? MR_OK : mr_fail_memory(err, 1 << 20);
+    }
+    json_decref(page);
+    return status;
+}
+
+/* ---- The file ---- */
+/* Inside a script element "</" would end it; in JSON a slash may be escaped. */
+static void put_json(FILE *out, const char *json) {
+    for (const char *end; (end = strstr(json, "</")) != NULL; json = end + 2) {
+        fwrite(json, 1, (size_t)(end - json), out);
+        fputs("<\\/", out);
+    }
+    fputs(json, out);
+}
+
+/* The page with each @PART@ in its place. */
+static void put_page(FILE *out, const char *json) {
+    const char *at = mr_page_html;
+    for (const char *mark; (mark = strchr(at, '@')) != NULL; at = strchr(mark + 1, '@') + 1) {
+        fwrite(at, 1, (size_t)(mark - at), out);
+        if (mark[1] == 'D') {
+            put_json(out, json);
+        } else {
+            fputs(mark[2] == 'T' ? mr_page_css : mr_page_js, out);
+        }
+    }
+    fputs(at, out);
+}
+
+mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, const char *path,
+                        mr_error *err) {
+    char *json = NULL;
+    MR_TRY(page_json(trace, other, &json, err));
+    FILE *out = fopen(path, "we");
+    if (out) {
+        put_page(out, json);
+    }
+    free(json);
+    int failed = !out ? errno : ferror(out) ? EIO : 0;
+    if (out && fclose(out) != 0) {
+        failed = errno;
+    }
+    return failed ? mr_fail_errno(err, MR_E_IO, failed, "cannot write the page to %s", path)
+                  : MR_OK;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reader.c - see reader.h. A trace is read whole: it is a file that somebody may have cut off, and
+ * a mapping would end the program there. What comes after a damaged place is not believed. */
+#include "trace/reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/memory.h"
+
+/* ---- Header ---- */
+static mr_status not_a_trace(const char *path, const char *why, mr_error *err) {
+    mr_fail(err, MR_E_CORRUPT, "%s is not a trace: %s", path, why);
+    mr_hint(err, "millrace run PIPELINE.json --trace FILE writes one");
+    return MR_E_CORRUPT;
+}
+
+static mr_status load_json(const char *text, size_t size, json_t **out, mr_error *err) {
+    json_error_t error;
+    mr_status status = mr_json_load(out, text, size, JSON_REJECT_DUPLICATES, &error);
+    return status == MR_E_MEMORY ? mr_fail_memory(err, size) : status;
+}
+
+static mr_status read_header(mr_trace *trace, size_t *used, mr_error *err) {
+    mr_trace_head head;
+    if (trace->size < sizeof head || memcmp(trace->bytes, MR_TRACE_MAGIC, sizeof head.magic) != 0) {
+        return not_a_trace(trace->path, "it begins otherwise", err);
+    }
+    memcpy(&head, trace->bytes, sizeof head);
+    if (head.version != MR_TRACE_VERSION) {
+        mr_fail(err, MR_E_UNSUPPORTED,
+                "%s is a trace of version %" PRIu32 ", this reads version %u", trace->path,
+                head.version, MR_TRACE_VERSION);
+        mr_hint(err, "read it with the millrace that wrote it");
+        return MR_E_UNSUPPORTED;
+    }
+    if (head.header_size > trace->size - sizeof head || head.header_size % 8 != 0) {
+        return not_a_trace(trace->path, "it ends inside its header", err);
+    }
+    mr_status status = load_json(trace->bytes + sizeof head, head.header_size, &trace->header, err);
+    *used = sizeof head + head.header_size;
+    return status == MR_E_PARAM || (status == MR_OK && !json_is_object(trace->header))
+               ? not_a_trace(trace->path, "its header is damaged", err)
+               : status;
+}
+
+/* ---- What the header lists ---- */
+static mr_status read_ops(mr_trace *trace, mr_error *err) {
+    const json_t *ops = json_object_get(trace->header, "ops");
+    size_t n = json_array_size(ops), i;
+    json_t *op;
+    trace->ops = mr_zalloc(n, sizeof *trace->ops);
+    if (!trace->ops) {
+        return mr_fail_memory(err, n * sizeof *trace->ops);
+    }
+    json_array_foreach(ops, i, op) {
+        const char *name = json_string_value(json_object_get(op, "name"));
+        trace->ops[i] = (mr_trace_op){
+            .name = name ? name : "?",
+            .host = json_is_true(json_object_get(op, "host")),
+            .random = json_is_true(json_object_get(op, "random")),
+            .stream = (int32_t)json_integer_value(json_object_get(op, "stream")),
+        };
+    }
+    trace->n_ops = (int32_t)n;
+    return MR_OK;
+}
+
+static mr_status read_tracks(mr_trace *trace, mr_error *err) {
+    const json_t *tracks = json_object_get(trace->header, "tracks");
+    size_t n = json_array_size(tracks), i;
+    json_t *track;
+    trace->tracks = mr_zalloc(n, sizeof *trace->tracks);
+    if (!trace->tracks) {
+        return mr_fail_memory(err, n * sizeof *trace->tracks);
+    }
+    json_array_foreach(tracks, i, track) {
+        const char *kind = json_string_value(json_object_get(track, "kind"));
+        json_int_t number = json_integer_value(json_object_get(track, "number"));
+        trace->tracks[i].kind = kind ? kind : "?";
+        snprintf(trace->tracks[i].name, sizeof trace->tracks[i].name,
+                 strcmp(trace->tracks[i].kind, "consumer") == 0 ? "%.12s" : "%.12s %lld",
+                 trace->tracks[i].kind, (long long)number);
+    }
+    trace->n_tracks = (int32_t)n;
+    return MR_OK;
+}
+
+/* ---- Chunks ---- */
+/* The next chunk's head, and how much of its payload is there; false: there is no more. */
+static bool next_chunk(const mr_trace *trace, size_t *at, mr_chunk_head *head, size_t *there) {
+    if (trace->size - *at < sizeof *head) {
+        return false;
+    }
+    memcpy(head, trace->bytes + *at, sizeof *head);
+    *at += sizeof *head;
+    bool sane = head->size % 8 == 0 &&
+                (head->tag == MR_CHUNK_END ||
+                 (head->tag == MR_CHUNK_SPANS && head->track < (uint32_t)trace->n_tracks));
+    size_t left = trace->size - *at;
+    *there = head->size < left ? (size_t)head->size : left;
+    return sane;
+}
+
+static mr_status add_piece(mr_trace *trace, int64_t *room, const mr_chunk_head *head,
+                           const char *payload, size_t there, mr_error *err) {
+    if (trace->n_pieces == *room) {
+        int64_t larger = *room ? *room * 2 : 64;
+        mr_trace_piece *pieces = mr_zalloc((size_t)larger, sizeof *pieces);
+        if (!pieces) {
+            return mr_fail_memory(err, (size_t)larger * sizeof *pieces);
+        }
+        if (trace->n_pieces > 0) {
+            memcpy(pieces, trace->pieces, (size_t)trace->n_pieces * sizeof *pieces);
+        }
+        mr_free(trace->pieces);
+        trace->pieces = pieces;
+        *room = larger;
+    }
+    mr_trace_piece *piece = &trace->pieces[trace->n_pieces++];
+    piece->track = (int32_t)head->track;
+    piece->spans = (const mr_time_span *)(const void *)payload;
+    piece->n = (int64_t)(there / sizeof(mr_time_span));
+    trace->n_spans += piece->n;
+    return MR_OK;
+}
+
+static mr_status read_chunks(mr_trace *trace, size_t at, mr_error *err) {
+    mr_chunk_head head;
+    size_t there = 0;
+    int64_t room = 0;
+    while (!trace->end && next_chunk(trace, &at, &head, &there)) {
+        if (head.tag == MR_CHUNK_SPANS) {
+            MR_TRY(add_piece(trace, &room, &head, trace->bytes + at, there, err));
+        } else if (load_json(trace->bytes + at, there, &trace->end, err) == MR_E_MEMORY) {
+            return MR_E_MEMORY;
+        }
+        at += there;
+    }
+    return MR_OK;
+}
+
+/* ---- What is missing ---- */
+static void note_missing(mr_trace *trace) {
+    const json_t *dropped = json_object_get(trace->end, "dropped");
+    json_t *n;
+    size_t i;
+    json_array_foreach(dropped, i, n) {
+        trace->dropped += json_integer_value(n);
+    }
+    if (!json_is_object(trace->end)) {
+        snprintf(trace->missing, sizeof trace->missing,
+                 "the trace was cut off: it has the first %" PRId64
+                 " spans, and neither names of samples nor the run's totals",
+                 trace->n_spans);
+    } else if (trace->dropped > 0) {
+        snprintf(trace->missing, sizeof trace->missing,
+                 "%" PRId64 " of %" PRId64
+                 " spans are missing: they came faster than they could be written",
+                 trace->dropped, trace->dropped + trace->n_spans);
+    }
+}
+
+/* ---- Public ---- */
+int64_t mr_trace_setup(const mr_trace *trace, const char *name) {
+    return json_integer_value(json_object_get(json_object_get(trace->header, "setup"), name));
+}
+
+mr_status mr_trace_parse(mr_trace **out, const char *path, char *bytes, size_t size,
+                         mr_error *err) {
+    size_t used = 0;
+    mr_trace *trace = mr_zalloc(1, sizeof *trace);
+    if (!trace) {
+        mr_free(bytes);
+        return mr_fail_memory(err, sizeof *trace);
+    }
+    trace->bytes = bytes;
+    trace->size = size;
+    trace->path = strdup(path);
+    mr_status status = trace->path ? read_header(trace, &used, err) : mr_fail_memory(err, 64);
+    if (status == MR_OK) {
+        status = read_ops(trace, err);
+    }
+    if (status == MR_OK) {
+        status = read_tracks(trace, err);
+    }
+    if (status == MR_OK) {
+        status = read_chunks(trace, used, err);
+    }
+    if (status < 0) {
+        mr_trace_close(trace);
+        return status;
+    }
+    note_missing(trace);
+    *out = trace;
+    return MR_OK;
+}
+
+mr_status mr_trace_open(mr_trace **out, const char *path, mr_error *err) {
+    const size_t limit = (size_t)1 << 40;
+    char *bytes = NULL;
+    size_t size = 0;
+    MR_TRY(mr_file_load(path, limit, &bytes, &size, err));
+    return mr_trace_parse(out, path, bytes, size, err);
+}
+
+void mr_trace_close(mr_trace *trace) {
+    if (trace) {
+        mr_free(trace->pieces);
+        mr_free(trace->tracks);
+        mr_free(trace->ops);
+        json_decref(trace->header);
+        json_decref(trace->end);
+        mr_free(trace->path);
+        mr_free(trace->bytes);
+        mr_free(trace);
+    }
+}
+
+const char *mr_trace_missing(const mr_trace *trace) {
+    return trace->missing;
+}

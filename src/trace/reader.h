@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reader.h - a trace file in memory: its header, its spans track by track, its last word. */
+#ifndef MR_TRACE_READER_H
+#define MR_TRACE_READER_H
+
+#include <jansson.h>
+#include <millrace/millrace.h>
+
+#include "span/span.h"
+
+typedef struct mr_trace_track {
+    char name[24];    /* "worker 3" */
+    const char *kind; /* "worker" */
+} mr_trace_track;
+
+typedef struct mr_trace_op {
+    const char *name;
+    bool host; /* it runs a function of a host language */
+    bool random;
+    int32_t stream; /* ops from this one on that run as one stream; 0 or 1: by itself */
+} mr_trace_op;
+
+/* Spans of one track that lie together in the file. */
+typedef struct mr_trace_piece {
+    int32_t track;
+    const mr_time_span *spans;
+    int64_t n;
+} mr_trace_piece;
+
+struct mr_trace {
+    char *path;
+    char *bytes; /* the file */
+    size_t size;
+    json_t *header, *end; /* end: NULL where the file was cut off */
+    mr_trace_op *ops;
+    int32_t n_ops;
+    mr_trace_track *tracks;
+    int32_t n_tracks;
+    mr_trace_piece *pieces;
+    int64_t n_pieces, n_spans;
+    int64_t dropped;   /* spans that the run had to drop */
+    char missing[256]; /* what is missing and why, or "" */
+};
+
+/* The bytes become the trace's, also on failure. path is for messages. */
+mr_status mr_trace_parse(mr_trace **out, const char *path, char *bytes, size_t size, mr_error *err);
+
+/* A number of the header's "setup"; 0 where it is not there. */
+int64_t mr_trace_setup(const mr_trace *trace, const char *name);
+
+/* Whether a span is one that this library could have written into this trace. */
+static inline bool mr_trace_is_sound(const mr_trace *trace, const mr_time_span *span) {
+    bool about_op =
+        span->kind == MR_SPAN_OP || span->kind == MR_SPAN_STREAM || span->kind == MR_SPAN_PART;
+    return span->kind < MR_SPAN_KINDS && (!about_op || span->op + span->n_ops <= trace->n_ops) &&
+           span->start < INT64_MAX / 2 && span->duration < INT64_MAX / 2;
+}
+
+#endif

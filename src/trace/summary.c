@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* summary.c - see summary.h. Three walks over the spans: what there is and how much of it; times,
+ * batches and slices; and, once it is known where the steady part lies, the figures for the
+ * verdict. Nothing is sorted but what quantiles need. */
+#include "trace/summary.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+
+static const double ns = 1e-9;
+
+/* ---- Lines: one for each kind, each op, and each stream by its first op ---- */
+typedef struct line {
+    mr_times *times;
+    uint64_t *durations; /* of the measured ones */
+    double sum_bytes, sum_squares, sum_products, seconds;
+} line;
+
+typedef struct builder {
+    mr_summary *s;
+    line *lines;
+    int32_t n_lines;
+    uint64_t *durations;
+    mr_op_figure *ops;
+    double from, to; /* the steady part */
+} builder;
+
+static int32_t line_of(const mr_trace *trace, const mr_time_span *span) {
+    switch ((mr_span_kind)span->kind) {
+    case MR_SPAN_OP:
+    case MR_SPAN_PART:
+        return MR_SPAN_KINDS + span->op;
+    case MR_SPAN_STREAM:
+        return MR_SPAN_KINDS + trace->n_ops + span->op;
+    default:
+        return span->kind;
+    }
+}
+
+typedef void visitor(builder *b, const mr_time_span *span, int32_t track);
+
+static void walk(builder *b, visitor *visit) {
+    const mr_trace *trace = b->s->trace;
+    for (int64_t p = 0; p < trace->n_pieces; p++) {
+        const mr_trace_piece *piece = &trace->pieces[p];
+        for (int64_t i = 0; i < piece->n; i++) {
+            if (mr_trace_is_sound(trace, &piece->spans[i])) {
+                visit(b, &piece->spans[i], piece->track);
+            }
+        }
+    }
+}
+
+/* Batches are numbered from 0, and each leaves spans: a number beyond that is damage. */
+static bool has_batch(const builder *b, const mr_time_span *span) {
+    return span->batch != MR_SPAN_NO_BATCH && (int64_t)span->batch < b->s->trace->n_spans;
+}
+
+static bool is_worker(const builder *b, int32_t track) {
+    return strcmp(b->s->trace->tracks[track].kind, "worker") == 0;
+}
+
+static double overlap(const mr_time_span *span, double from, double to) {
+    double start = (double)span->start * ns, end = (double)(span->start + span->duration) * ns;
+    double length = fmin(end, to) - fmax(start, from);
+    return length > 0 ? length : 0;
+}
+
+/* ---- The first walk: how much there is ---- */
+static void count_span(builder *b, const mr_time_span *span, int32_t track) {
+    mr_summary *s = b->s;
+    double end = (double)(span->start + span->duration) * ns;
+    (void)track;
+    s->seconds = fmax(s->seconds, end);
+    b->lines[line_of(s->trace, span)].times->timed++;
+    if (has_batch(b, span) && span->batch >= s->n_per_batch) {
+        s->n_per_batch = (int64_t)span->batch + 1;
+    }
+}
+
+static void count_unsound(builder *b) {
+    int64_t sound = 0;
+    for (int32_t i = 0; i < b->n_lines; i++) {
+        sound += b->lines[i].times->timed;
+    }
+    b->s->unsound = b->s->trace->n_spans - sound;
+}
+
+static mr_status make_room(builder *b, mr_error *err) {
+    mr_summary *s = b->s;
+    size_t spans = (size_t)s->trace->n_spans, batches = (size_t)s->n_per_batch;
+    b->durations = mr_zalloc(spans, sizeof *b->durations);
+    s->per_batch = mr_zalloc(batches, sizeof *s->per_batch);
+    s->heat = mr_zalloc((size_t)s->trace->n_tracks * 2 * MR_BUCKETS, sizeof *s->heat);
+    if (!b->durations || !s->per_batch || !s->heat) {
+        return mr_fail_memory(err, spans * sizeof *b->durations);
+    }
+    uint64_t *next = b->durations;
+    for (int32_t i = 0; i < b->n_lines; i++) {
+        b->lines[i].durations = next;
+        next += b->lines[i].times->timed;
+        b->lines[i].times->timed = 0;
+    }
+    for (size_t i = 0; i < batches; i++) {
+        s->per_batch[i].begun = s->per_batch[i].asked = INFINITY;
+    }
+    return MR_OK;
+}
+
+/* ---- The second walk: times, batches, slices ---- */
+static int log2_of(uint32_t bytes) {
+    return 31 - __builtin_clz(bytes | 1);
+}
+
+static void measure(line *l, const mr_time_span *span) {
+    mr_times *t = l->times;
+    double seconds = (double)span->duration * ns, bytes = span->bytes_in;
+    l->durations[t->timed++] = span->duration;
+    l->seconds += seconds;
+    l->sum_bytes += bytes;
+    l->sum_squares += bytes * bytes;
+    l->sum_products += bytes * seconds;
+    t->bytes_in += bytes;
+    t->bytes_out += span->bytes_out;
+    t->longest = fmax(t->longest, seconds);
+    t->bin_count[log2_of(span->bytes_in)]++;
+    t->bin_seconds[log2_of(span->bytes_in)] += seconds;
+}
+
+static void measure_batch(builder *b, const mr_time_span *span) {
+    mr_batch_times *batch = &b->s->per_batch[span->batch];
+    double start = (double)span->start * ns, length = (double)span->duration * ns;
+    switch ((mr_span_kind)span->kind) {
+    case MR_SPAN_SAMPLE:
+        batch->begun = fmin(batch->begun, start);
+        batch->work += length;
+        batch->worst = fmax(batch->worst, length);
+        break;
+    case MR_SPAN_SEAL:
+        batch->ready = start + length;
+        break;
+    case MR_SPAN_WAIT_BATCH:
+        batch->asked = fmin(batch->asked, start);
+        batch->wait += length;
+        break;
+    case MR_SPAN_DELIVER:
+        batch->taken = start; /* what follows is opening another */
+        batch->seen = true;
+        break;
+    case MR_SPAN_CONSUME:
+        batch->consume += length;
+        break;
+    default:
+        break;
+    }
+}
+
+static double *share_of(mr_bucket *bucket, mr_span_kind kind) {
+    switch (kind) {
+    case MR_SPAN_SAMPLE:
+        return &bucket->work;
+    case MR_SPAN_SEAL:
+        return &bucket->seal;
+    case MR_SPAN_WAIT_READ:
+        return &bucket->wait_read;
+    case MR_SPAN_WAIT_WORK:
+        return &bucket->wait_work;
+    case MR_SPAN_WAIT_BATCH:
+        return &bucket->wait_batch;
+    case MR_SPAN_CONSUME:
+        return &bucket->consume;
+    case MR_SPAN_READ:
+        return &bucket->reads;
+    default:
+        return NULL;
+    }
+}
+
+static int bucket_at(const mr_summary *s, double moment) {
+    int at = s->seconds > 0 ? (int)(moment / s->seconds * MR_BUCKETS) : 0;
+    return at < 0 ? 0 : at >= MR_BUCKETS ? MR_BUCKETS - 1 : at;
+}
+
+/* What a track's shade in the timeline shows; NULL: nothing of this span. */
+static double *heat_of(mr_summary *s, const mr_time_span *span, int32_t track) {
+    double *heat = s->heat + (size_t)track * 2 * MR_BUCKETS;
+    mr_span_kind kind = (mr_span_kind)span->kind;
+    if (kind == MR_SPAN_WAIT_READ || kind == MR_SPAN_WAIT_BATCH) {
+        return heat + MR_BUCKETS;
+    }
+    bool work = kind == MR_SPAN_SAMPLE || kind == MR_SPAN_SEAL || kind == MR_SPAN_CONSUME ||
+                kind == MR_SPAN_READ;
+    return work ? heat : NULL;
+}
+
+static void spread(mr_summary *s, const mr_time_span *span, int32_t track) {
+    double width = s->seconds / MR_BUCKETS, start = (double)span->start * ns;
+    double end = start + (double)span->duration * ns;
+    bool counted = share_of(&s->buckets[0], (mr_span_kind)span->kind) != NULL;
+    double *heat = heat_of(s, span, track);
+    int last = bucket_at(s, end);
+    for (int i = bucket_at(s, start); counted && width > 0 && i <= last; i++) {
+        double here = overlap(span, i * width, (i + 1) * width) / width;
+        *share_of(&s->buckets[i], (mr_span_kind)span->kind) += here;
+        if (heat) {
+            heat[i] += here;
+        }
+    }
+    if (span->kind == MR_SPAN_SAMPLE) {
+        s->buckets[last].samples++;
+    }
+}
+
+/* The slowest samples, slowest first: few, so they are kept in order. */
+static void note_slow(mr_summary *s, const mr_time_span *span, int32_t track) {
+    double seconds = (double)span->duration * ns;
+    bool full = s->n_slowest == MR_SUMMARY_SLOWEST;
+    if (full && seconds <= s->slowest[s->n_slowest - 1].seconds) {
+        return;
+    }
+    int32_t at = full ? s->n_slowest - 1 : s->n_slowest++;
+    for (; at > 0 && s->slowest[at - 1].seconds < seconds; at--) {
+        s->slowest[at] = s->slowest[at - 1];
+    }
+    s->slowest[at] =
+        (mr_slow){seconds, (double)span->start * ns, span->item, span->batch, track, NULL};
+}
+
+static void measure_span(builder *b, const mr_time_span *span, int32_t track) {
+    measure(&b->lines[line_of(b->s->trace, span)], span);
+    if (has_batch(b, span)) {
+        measure_batch(b, span);
+    }
+    spread(b->s, span, track);
+    if (span->kind == MR_SPAN_SAMPLE) {
+        note_slow(b->s, span, track);
+    }
+}
+
+/* ---- Afterwards ---- */
+/* The k-th smallest of n, by partitioning: reorders. */
+static uint64_t select_kth(uint64_t *v, int64_t n, int64_t k) {
+    int64_t low = 0, high = n - 1;
+    while (low < high) {
+        uint64_t pivot = v[low + (high - low) / 2];
+        int64_t i = low - 1, j = high + 1;
+        for (;;) {
+            do {
+                i++;
+            } while (v[i] < pivot);
+            do {
+                j--;
+            } while (v[j] > pivot);
+            if (i >= j) {
+                break;
+            }
+            uint64_t other = v[i];
+            v[i] = v[j];
+            v[j] = other;
+        }
+        if (k <= j) {
+            high = j;
+        } else {
+            low = j + 1;
+        }
+    }
+    return v[k];
+}
+
+static double quantile(line *l, double share) {
+    int64_t n = l->times->timed, k = (int64_t)(share * (double)n);
+    return n > 0 ? (double)select_kth(l->durations, n, k < n ? k : n - 1) * ns : 0;
+}
+
+/* The straight line through (bytes, seconds) that is nearest in squares. */
+static void fit(line *l) {
+    double n = (double)l->times->timed;
+    double spread_of_bytes = n * l->sum_squares - l->sum_bytes * l->sum_bytes;
+    if (n >= 2 && spread_of_bytes > 1e-9 * n * l->sum_squares) {
+        l->times->per_byte = (n * l->sum_products - l->sum_bytes * l->seconds) / spread_of_bytes;
+        l->times->fixed = (l->seconds - l->times->per_byte * l->sum_bytes) / n;
+    }
+}
+
+static void finish_lines(builder *b) {
+    for (int32_t i = 0; i < b->n_lines; i++) {
+        line *l = &b->lines[i];
+        mr_times *t = l->times;
+        t->count = t->timed;
+        t->total = l->seconds;
+        t->mean = t->timed ? l->seconds / (double)t->timed : 0;
+        t->p50 = quantile(l, 0.5);
+        t->p99 = quantile(l, 0.99);
+        fit(l);
+    }
+}
+
+/* Ops in a stream were measured now and then; their shares of it then stand for all of it. */
+static void share_out_stream(mr_summary *s, int32_t first) {
+    const mr_times *stream = &s->streams[first];
+    double parts = 0;
+    int32_t n = s->trace->ops[first].stream;
+    for (int32_t k = first; k < first + n && k < s->trace->n_ops; k++) {
+        parts += s->ops[k].total;
+    }
+    for (int32_t k = first; k < first + n && k < s->trace->n_ops; k++) {
+        s->ops[k].count = stream->count;
+        s->ops[k].total = parts > 0 ? stream->total * s->ops[k].total / parts : 0;
+    }
+}
+
+static void finish_batches(mr_summary *s) {
+    double earliest_later = INFINITY;
+    for (int64_t i = s->n_per_batch - 1; i >= 0; i--) {
+        mr_batch_times *batch = &s->per_batch[i];
+        s->batches += batch->seen;
+        batch->overtaken = batch->ready > 0 && earliest_later < batch->ready;
+        s->overtaken += batch->overtaken;
+        earliest_later = batch->ready > 0 ? fmin(earliest_later, batch->ready) : earliest_later;
+        batch->begun = isfinite(batch->begun) ? batch->begun : batch->ready;
+        batch->asked = isfinite(batch->asked) ? batch->asked : batch->taken;
+    }
+}
+
+static void finish_buckets(mr_summary *s) {
+    double workers = s->n_workers > 0 ? s->n_workers : 1;
+    for (int i = 0; i < MR_BUCKETS; i++) {
+        mr_bucket *bucket = &s->buckets[i];
+        bucket->work /= workers;
+        bucket->seal /= workers;
+        bucket->wait_read /= workers;
+        bucket->wait_work /= workers;
+    }
+}
+
+static void name_slowest(mr_summary *s) {
+    const json_t *names = json_object_get(s->trace->end, "slowest");
+    json_t *entry;
+    size_t k;
+    for (int32_t i = 0; i < s->n_slowest; i++) {
+        json_array_foreach(names, k, entry) {
+            if (json_integer_value(json_object_get(entry, "sample")) == s->slowest[i].sample) {
+                s->slowest[i].name = json_string_value(json_object_get(entry, "name"));
+            }
+        }
+    }
+}
+
+/* ---- The third walk: the steady part's figures ---- */
+static void add_figure(builder *b, const mr_time_span *span, int32_t track) {
+    mr_figures *f = &b->s->figures;
+    double here = overlap(span, b->from, b->to);
+    double *const sums[MR_SPAN_KINDS] = {
+        [MR_SPAN_SAMPLE] = &f->work,           [MR_SPAN_SEAL] = &f->seal,
+        [MR_SPAN_WAIT_READ] = &f->wait_read,   [MR_SPAN_WAIT_WORK] = &f->wait_work,
+        [MR_SPAN_WAIT_BATCH] = &f->wait,       [MR_SPAN_DELIVER] = &f->deliver,
+        [MR_SPAN_CONSUME] = &f->consume,       [MR_SPAN_WAIT_HOST] = &f->wait_host,
+        [MR_SPAN_STORE_READ] = &f->store_read, [MR_SPAN_STORE_WRITE] = &f->store_write,
+        [MR_SPAN_STORE_WAIT] = &f->store_wait, [MR_SPAN_READ] = &f->reads_in_flight,
+    };
+    if (sums[span->kind]) {
+        *sums[span->kind] += here;
+    }
+    double end = (double)(span->start + span->duration) * ns;
+    bool ended = end > b->from && end <= b->to;
+    f->made += span->kind == MR_SPAN_SAMPLE && ended && is_worker(b, track);
+}
+
+static void find_steady_part(builder *b) {
+    mr_summary *s = b->s;
+    mr_figures *f = &s->figures;
+    int64_t first = 0, last = s->n_per_batch - 1;
+    while (first < s->n_per_batch && !s->per_batch[first].seen) {
+        first++;
+    }
+    while (last > first && !s->per_batch[last].seen) {
+        last--;
+    }
+    if (last > first) {
+        b->from = s->per_batch[first].taken;
+        b->to = s->per_batch[last].taken;
+        f->batches = (double)(last - first);
+        f->seconds = b->to - b->from;
+    }
+}
+
+/* Samples of the batches taken after the first: what workers made, unless some were not taken. */
+static double samples_delivered(const mr_summary *s) {
+    double batch = (double)mr_trace_setup(s->trace, "batch");
+    double all = (double)json_integer_value(json_object_get(s->trace->end, "samples"));
+    return all > 0 ? fmax(all - batch, 0) : s->figures.batches * batch;
+}
+
+static double straggler_wait(const mr_summary *s, double from) {
+    double wait = 0;
+    for (int64_t i = 0; i < s->n_per_batch; i++) {
+        const mr_batch_times *batch = &s->per_batch[i];
+        bool counted = batch->seen && batch->taken > from;
+        wait += counted && batch->worst > 20 * s->figures.sample_p50 ? batch->wait : 0;
+    }
+    return wait;
+}
+
+static double usage_sum(const mr_trace *trace, const char *name) {
+    const json_t *usage = json_object_get(trace->end, "usage");
+    double sum = json_array_size(usage) > 0 ? 0 : -1;
+    json_t *entry;
+    size_t i;
+    json_array_foreach(usage, i, entry) {
+        bool worker = i < (size_t)trace->n_tracks && strcmp(trace->tracks[i].kind, "worker") == 0;
+        sum += worker ? (double)json_integer_value(json_object_get(entry, name)) : 0;
+    }
+    return sum;
+}
+
+static void set_machine(const mr_summary *s, mr_figures *f) {
+    const mr_trace *trace = s->trace;
+    f->threads = (int32_t)mr_trace_setup(trace, "threads");
+    f->cpus = (int32_t)mr_trace_setup(trace, "cpus");
+    f->batch = (int32_t)mr_trace_setup(trace, "batch");
+    f->dataset_samples = (double)mr_trace_setup(trace, "dataset_samples");
+    f->batches_ahead = (int32_t)mr_trace_setup(trace, "batches_ahead");
+    f->batch_bytes = (double)mr_trace_setup(trace, "batch_bytes");
+    f->reads_most = (double)mr_trace_setup(trace, "reads_in_flight");
+}
+
+/* Ops and CPU time are known for the whole run; the steady part has its share of them. */
+static void set_ops(builder *b, mr_figures *f) {
+    const mr_summary *s = b->s;
+    double all = s->kinds[MR_SPAN_SAMPLE].total, part = all > 0 ? f->work / all : 0;
+    double cpu = usage_sum(s->trace, "cpu_ns") * ns;
+    bool locked = s->kinds[MR_SPAN_WAIT_HOST].count > 0; /* not so in processes of their own */
+    f->cpu = cpu > 0 ? cpu * part : -1;
+    f->major_faults = fmax(usage_sum(s->trace, "major_faults"), 0) * part;
+    for (int32_t i = 0; i < s->trace->n_ops; i++) {
+        const mr_times *t = &s->ops[i];
+        b->ops[i] = (mr_op_figure){.name = s->trace->ops[i].name,
+                                   .seconds = t->total * part,
+                                   .bytes_out = t->timed ? t->bytes_out / (double)t->timed : 0,
+                                   .host = s->trace->ops[i].host && locked,
+                                   .random = s->trace->ops[i].random};
+    }
+    f->ops = b->ops;
+    f->n_ops = s->trace->n_ops;
+}
+
+static void set_figures(builder *b) {
+    mr_summary *s = b->s;
+    mr_figures *f = &s->figures;
+    const mr_times *sample = &s->kinds[MR_SPAN_SAMPLE], *read = &s->kinds[MR_SPAN_READ];
+    set_machine(s, f);
+    find_steady_part(b);
+    walk(b, add_figure);
+    f->store_read = fmax(f->store_read - f->store_wait, 0); /* looking includes waiting */
+    f->samples = samples_delivered(s);
+    f->reads_in_flight = f->seconds > 0 ? f->reads_in_flight / f->seconds : 0;
+    f->read_seconds = read->mean;
+    f->read_bytes = read->timed ? read->bytes_in / (double)read->timed : 0;
+    f->sample_p50 = sample->p50;
+    f->sample_longest = sample->longest;
+    f->longest_name = s->n_slowest > 0 ? s->slowest[0].name : NULL;
+    f->straggler_wait = straggler_wait(s, b->from);
+    set_ops(b, f);
+}
+
+/* ---- Public ---- */
+static mr_status make_lines(builder *b, mr_error *err) {
+    mr_summary *s = b->s;
+    size_t n_ops = (size_t)s->trace->n_ops;
+    b->n_lines = MR_SPAN_KINDS + 2 * s->trace->n_ops;
+    b->lines = mr_zalloc((size_t)b->n_lines, sizeof *b->lines);
+    b->ops = mr_zalloc(n_ops, sizeof *b->ops);
+    s->ops = mr_zalloc(n_ops, sizeof *s->ops);
+    s->streams = mr_zalloc(n_ops, sizeof *s->streams);
+    if (!b->lines || !b->ops || !s->ops || !s->streams) {
+        return mr_fail_memory(err, (size_t)b->n_lines * sizeof *b->lines);
+    }
+    for (int32_t i = 0; i < MR_SPAN_KINDS; i++) {
+        b->lines[i].times = &s->kinds[i];
+    }
+    for (int32_t i = 0; i < s->trace->n_ops; i++) {
+        b->lines[MR_SPAN_KINDS + i].times = &s->ops[i];
+        b->lines[MR_SPAN_KINDS + s->trace->n_ops + i].times = &s->streams[i];
+    }
+    return MR_OK;
+}
+
+static mr_status build(builder *b, mr_error *err) {
+    mr_summary *s = b->s;
+    MR_TRY(make_lines(b, err));
+    for (int32_t i = 0; i < s->trace->n_tracks; i++) {
+        s->n_workers += is_worker(b, i);
+    }
+    walk(b, count_span);
+    count_unsound(b);
+    MR_TRY(make_room(b, err));
+    walk(b, measure_span);
+    finish_lines(b);
+    for (int32_t i = 0; i < s->trace->n_ops; i++) {
+        if (s->trace->ops[i].stream > 1 && s->streams[i].count > 0) {
+            share_out_stream(s, i);
+        }
+    }
+    finish_batches(s);
+    finish_buckets(s);
+    name_slowest(s);
+    s->samples = s->kinds[MR_SPAN_SAMPLE].count;
+    set_figures(b);
+    mr_verdict_make(&s->verdict, &s->figures);
+    return MR_OK;
+}
+
+mr_status mr_summary_make(mr_summary *out, const mr_trace *trace, mr_error *err) {
+    memset(out, 0, sizeof *out);
+    out->trace = trace;
+    builder b = {.s = out};
+    mr_status status = build(&b, err);
+    mr_free(b.lines);
+    mr_free(b.durations);
+    if (status < 0) {
+        mr_free(b.ops);
+        out->figures.ops = NULL;
+        mr_summary_free(out);
+    }
+    return status;
+}
+
+void mr_summary_free(mr_summary *summary) {
+    mr_free(summary->ops);
+    mr_free(summary->streams);
+    mr_free(summary->per_batch);
+    mr_free(summary->heat);
+    mr_free((void *)summary->figures.ops);
+    memset(summary, 0, sizeof *summary);
+}

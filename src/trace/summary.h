@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* summary.h - a trace in figures. Times are seconds; moments count from the trace's beginning. */
+#ifndef MR_TRACE_SUMMARY_H
+#define MR_TRACE_SUMMARY_H
+
+#include "trace/reader.h"
+#include "trace/verdict.h"
+
+enum { MR_SIZE_BINS = 32, MR_SUMMARY_SLOWEST = 100, MR_BUCKETS = 240 };
+
+/* Times of one thing: a kind of span, an op, or a stream of ops. */
+typedef struct mr_times {
+    int64_t count; /* how often */
+    int64_t timed; /* of these, how often measured; the following is about those */
+    double mean, p50, p99, longest;
+    double bytes_in, bytes_out;
+    double total; /* of all, measured or not */
+
+    /* How it grows with the bytes that go in: seconds = fixed + per_byte * bytes. */
+    double fixed, per_byte;
+    int64_t bin_count[MR_SIZE_BINS]; /* bin b: inputs of 2^b to 2^(b+1) - 1 bytes */
+    double bin_seconds[MR_SIZE_BINS];
+} mr_times;
+
+/* Lotus's quantities of a batch. */
+typedef struct mr_batch_times {
+    double begun;   /* its first sample was begun */
+    double ready;   /* it was whole */
+    double asked;   /* the consumer asked for it */
+    double taken;   /* the consumer had it */
+    double work;    /* of all threads on its samples */
+    double wait;    /* of the consumer */
+    double consume; /* what the consumer did with it */
+    bool seen;      /* it was taken */
+    bool overtaken; /* a later batch was whole before it */
+    double worst;   /* its longest sample */
+} mr_batch_times;
+
+typedef struct mr_slow {
+    double seconds;
+    double start;
+    int64_t sample;
+    uint32_t batch;
+    int32_t track;
+    const char *name; /* NULL: the trace does not tell */
+} mr_slow;
+
+/* A slice of the run's time: what share of its threads did what. */
+typedef struct mr_bucket {
+    double work, seal, wait_read, wait_work; /* of the workers, 0 to 1 */
+    double wait_batch, consume;              /* of the consumer, 0 to 1 */
+    double reads;                            /* in flight, on average */
+    double samples;                          /* ended in it */
+} mr_bucket;
+
+typedef struct mr_summary {
+    const mr_trace *trace;
+    double seconds; /* from the beginning to the last span's end */
+    int64_t samples, batches;
+    int64_t unsound; /* spans that cannot be */
+    int32_t n_workers;
+    mr_times kinds[MR_SPAN_KINDS];
+    mr_times *ops;     /* n_ops */
+    mr_times *streams; /* by first op, n_ops */
+    mr_batch_times *per_batch;
+    int64_t n_per_batch;
+    int64_t overtaken;
+    mr_slow slowest[MR_SUMMARY_SLOWEST];
+    int32_t n_slowest;
+    mr_bucket buckets[MR_BUCKETS];
+    double *heat; /* of each track, MR_BUCKETS shares of work, then of waiting */
+    mr_figures figures;
+    mr_verdict verdict;
+} mr_summary;
+
+mr_status mr_summary_make(mr_summary *out, const mr_trace *trace, mr_error *err);
+void mr_summary_free(mr_summary *summary);
+
+/* All of it as a JSON object; NULL: no memory. */
+json_t *mr_summary_json(const mr_summary *summary);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.c - a summary for a terminal, and as JSON text. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "trace/summary.h"
+
+/* "12.3 us", always nine columns. */
+static void put_time(FILE *out, double seconds) {
+    static const char *const units[] = {"s", "ms", "us", "ns"};
+    int unit = 0;
+    while (unit < 3 && seconds < 0.9995) {
+        seconds *= 1000;
+        unit++;
+    }
+    fprintf(out, "%*.*f %s", unit == 0 ? 7 : 6, seconds < 99.95 ? 1 : 0, seconds, units[unit]);
+}
+
+static void put_row(FILE *out, const char *name, const mr_times *t, double whole) {
+    fprintf(out, "  %-20.20s %10lld", name, (long long)t->count);
+    put_time(out, t->total);
+    put_time(out, t->mean);
+    put_time(out, t->p50);
+    put_time(out, t->p99);
+    fprintf(out, " %5.1f %%\n", whole > 0 ? 100 * t->total / whole : 0);
+}
+
+static void put_table(FILE *out, const mr_summary *s) {
+    static const mr_span_kind threads[] = {
+        MR_SPAN_FILL,       MR_SPAN_STORE_READ, MR_SPAN_STORE_WRITE,
+        MR_SPAN_STORE_WAIT, MR_SPAN_WAIT_HOST,  MR_SPAN_SAMPLE,
+        MR_SPAN_SEAL,       MR_SPAN_WAIT_READ,  MR_SPAN_WAIT_WORK};
+    double whole = s->n_workers * s->seconds;
+    fprintf(out, "  %-20s %10s %8s %8s %8s %8s %7s\n", "workers", "count", "total", "mean", "p50",
+            "p99", "time");
+    for (int32_t i = 0; i < s->trace->n_ops; i++) {
+        put_row(out, s->trace->ops[i].name, &s->ops[i], whole);
+    }
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        const mr_times *t = &s->kinds[threads[i]];
+        if (t->count > 0) {
+            put_row(out, mr_span_names[threads[i]], t, whole);
+        }
+    }
+    fprintf(out, "  reading and the consumer\n");
+    static const mr_span_kind others[] = {MR_SPAN_READ, MR_SPAN_WAIT_BATCH, MR_SPAN_DELIVER,
+                                          MR_SPAN_CONSUME};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const mr_times *t = &s->kinds[others[i]];
+        if (t->count > 0) {
+            put_row(out, mr_span_names[others[i]], t, s->seconds);
+        }
+    }
+}
+
+static void put_batches(FILE *out, const mr_summary *s) {
+    double work = 0, wait = 0, delay = 0;
+    for (int64_t i = 0; i < s->n_per_batch; i++) {
+        const mr_batch_times *b = &s->per_batch[i];
+        work += b->seen ? b->work : 0;
+        wait += b->seen ? b->wait : 0;
+        delay += b->seen ? fmax(b->taken - b->ready, 0) : 0;
+    }
+    double n = s->batches > 0 ? (double)s->batches : 1;
+    fprintf(out, "  a batch on average:");
+    put_time(out, work / n);
+    fprintf(out, " of threads,");
+    put_time(out, wait / n);
+    fprintf(out, " waited for,");
+    put_time(out, delay / n);
+    fprintf(out, " ready before it was taken; %lld overtaken by a later one\n",
+            (long long)s->overtaken);
+}
+
+static void put_slowest(FILE *out, const mr_summary *s) {
+    enum { SHOWN = 5 };
+    fprintf(out, "  slowest samples\n");
+    for (int32_t i = 0; i < s->n_slowest && i < SHOWN; i++) {
+        const mr_slow *slow = &s->slowest[i];
+        put_time(out, slow->seconds);
+        fprintf(out, "  %s (sample %lld, batch %u)\n", slow->name ? slow->name : "?",
+                (long long)slow->sample, slow->batch);
+    }
+}
+
+static void put_report(FILE *out, const mr_summary *s) {
+    fprintf(out, "%s: %.0f samples/s\n  %s\n", s->verdict.title, s->verdict.rate,
+            s->verdict.evidence);
+    if (s->verdict.change[0]) {
+        fprintf(out, "  First: %s\n", s->verdict.change);
+    }
+    if (s->trace->missing[0]) {
+        fprintf(out, "  Note: %s\n", s->trace->missing);
+    }
+    fprintf(out, "\n  %lld samples, %lld batches, %.3f s, %d workers, %lld spans\n\n",
+            (long long)s->samples, (long long)s->batches, s->seconds, s->n_workers,
+            (long long)s->trace->n_spans);
+    put_table(out, s);
+    fprintf(out, "\n");
+    put_batches(out, s);
+    put_slowest(out, s);
+    const json_t *counters = json_object_get(s->trace->end, "counters");
+    const char *note = json_string_value(json_object_get(counters, "note"));
+    if (note && note[0]) {
+        fprintf(out, "  Note: %s\n", note);
+    }
+}
+
+static void put_explanation(FILE *out, const mr_summary *s) {
+    char words[8192];
+    mr_verdict_explain(&s->verdict, &s->figures, words, (int)sizeof words);
+    fputs(words, out);
+}
+
+static mr_status put_json(FILE *out, const mr_summary *s, mr_error *err) {
+    json_t *object = mr_summary_json(s);
+    bool ok = object && json_dumpf(object, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF;
+    json_decref(object);
+    return ok ? MR_OK : mr_fail_memory(err, 4096);
+}
+
+/* ---- Public ---- */
+static mr_status write_text(FILE *out, const mr_summary *s, mr_trace_text_kind kind,
+                            mr_error *err) {
+    if (kind == MR_TRACE_JSON) {
+        return put_json(out, s, err);
+    }
+    if (kind == MR_TRACE_EXPLAIN) {
+        put_explanation(out, s);
+    } else {
+        put_report(out, s);
+    }
+    return MR_OK;
+}
+
+mr_status mr_trace_text(const mr_trace *trace, mr_trace_text_kind kind, char **out, mr_error *err) {
+    mr_summary *s = mr_zalloc(1, sizeof *s);
+    char *bytes = NULL;
+    size_t size = 0;
+    if (!s) {
+        return mr_fail_memory(err, sizeof *s);
+    }
+    mr_status status = mr_summary_make(s, trace, err);
+    FILE *memory = status == MR_OK ? open_memstream(&bytes, &size) : NULL;
+    if (memory) {
+        status = write_text(memory, s, kind, err);
+        bool lost = ferror(memory) != 0;
+        lost = fclose(memory) != 0 || lost;
+        status = status == MR_OK && lost ? mr_fail_memory(err, size) : status;
+    } else if (status == MR_OK) {
+        status = mr_fail_memory(err, 4096);
+    }
+    mr_summary_free(s);
+    mr_free(s);
+    if (status == MR_OK) {
+        *out = bytes;
+    } else {
+        free(bytes);
+    }
+    return status;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timeline.c - which spans the page draws one by one. A page cannot hold ten million; every span of
+ * two stretches of time says more than the longest of all, which would show no gaps. */
+#include <math.h>
+
+#include "trace/page.h"
+
+enum { MOST = 12000 };
+static const double ns = 1e-9;
+
+typedef struct window {
+    double from, to;
+} window;
+
+/* Parts are not intervals, and the source's share is too short to see. */
+static bool is_drawn(const mr_time_span *span) {
+    return span->kind != MR_SPAN_PART && span->kind != MR_SPAN_FILL;
+}
+
+static double moment_of_longest_wait(const mr_summary *s) {
+    double longest = 0, moment = s->seconds / 2;
+    for (int64_t i = 1; i < s->n_per_batch; i++) {
+        if (s->per_batch[i].seen && s->per_batch[i].wait > longest) {
+            longest = s->per_batch[i].wait;
+            moment = s->per_batch[i].taken;
+        }
+    }
+    return moment;
+}
+
+static bool is_in(const mr_time_span *span, const window *windows, int n) {
+    double start = (double)span->start * ns, end = start + (double)span->duration * ns;
+    for (int i = 0; i < n; i++) {
+        if (end >= windows[i].from && start <= windows[i].to) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static json_t *span_json(const mr_time_span *span, int32_t track) {
+    return json_pack("[i, i, i, I, I, I, I]", (int)track, (int)span->kind, (int)span->op,
+                     (json_int_t)span->start, (json_int_t)span->duration, (json_int_t)span->item,
+                     span->batch == MR_SPAN_NO_BATCH ? (json_int_t)-1 : (json_int_t)span->batch);
+}
+
+/* Counts the spans that are drawn; where `array` is given, appends them. */
+static int64_t spans_in(const mr_summary *s, const window *windows, int n, json_t *array) {
+    int64_t count = 0;
+    for (int64_t p = 0; p < s->trace->n_pieces; p++) {
+        const mr_trace_piece *piece = &s->trace->pieces[p];
+        for (int64_t i = 0; i < piece->n; i++) {
+            const mr_time_span *span = &piece->spans[i];
+            if (mr_trace_is_sound(s->trace, span) && is_drawn(span) && is_in(span, windows, n)) {
+                count++;
+                if (array) {
+                    json_array_append_new(array, span_json(span, piece->track));
+                }
+            }
+        }
+    }
+    return count;
+}
+
+/* One for the whole run, or two that are short enough. */
+static int choose_windows(const mr_summary *s, window out[2]) {
+    out[0] = (window){0, INFINITY};
+    int64_t all = spans_in(s, out, 1, NULL);
+    if (all <= MOST) {
+        return 1;
+    }
+    double length = s->seconds * (MOST / 2.0) / (double)all, moment = moment_of_longest_wait(s);
+    do {
+        double middle = fmax(moment, length * 1.5);
+        out[0] = (window){0, length};
+        out[1] = (window){middle - length / 2, middle + length / 2};
+        length /= 2;
+    } while (spans_in(s, out, 2, NULL) > MOST && length > 1e-7);
+    return 2;
+}
+
+json_t *mr_timeline_json(const mr_summary *s) {
+    window windows[2];
+    int n = choose_windows(s, windows);
+    json_t *shown = json_array(), *kinds = json_array(), *about = json_array();
+    json_t *spans = json_array();
+    spans_in(s, windows, n, spans);
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(
+            shown, json_pack("[f, f]", windows[i].from, fmin(windows[i].to, s->seconds)));
+    }
+    for (int i = 0; i < MR_SPAN_KINDS; i++) {
+        json_array_append_new(kinds, json_string(mr_span_names[i]));
+        json_array_append_new(about,
+                              json_string(mr_span_is_about_batch((mr_span_kind)i) ? "b" : "s"));
+    }
+    return json_pack("{s:b, s:o?, s:o?, s:o?, s:o?}", "complete", n == 1, "windows", shown, "kinds",
+                     kinds, "about", about, "spans", spans);
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verdict.c - see verdict.h. The questions are asked in order, and the first that is answered by
+ * yes gives the verdict; each has its evidence and its first remedy. */
+#include "trace/verdict.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Shares from which something counts. A consumer that waits less than a twentieth of its time is
+ * fed; a worker that idles more than a fifth has time to spare; a third of the workers' time makes
+ * a culprit. */
+static const double fed = 0.05, spare = 0.2, culprit = 0.35;
+
+/* What a store gives, until one has been measured: copying from the page cache. */
+static const double store_bytes_per_second = 1.5e9;
+
+const char *mr_bound_name(mr_bound bound) {
+    static const char *const names[] = {"unknown", "balanced", "consumer", "storage", "op",
+                                        "store",   "host",     "memory",   "overhead"};
+    return names[bound];
+}
+
+/* ---- The model ---- */
+static double divide(double a, double b) {
+    return b > 0 ? a / b : 0;
+}
+
+static double lower(double a, double b) { /* 0 stands for no limit */
+    return a <= 0 ? b : b <= 0 ? a : fmin(a, b);
+}
+
+static double thread_time(const mr_figures *f) {
+    return f->threads * f->seconds;
+}
+
+/* Where there are more threads than CPUs, threads wait for CPUs; their CPU time is then the better
+ * measure, if there is one. */
+static double seconds_per_sample(const mr_figures *f) {
+    double busy = thread_time(f) - f->wait_read - f->wait_work - f->wait_host - f->store_wait;
+    double crowded = f->threads > f->cpus ? (double)f->cpus / f->threads : 1;
+    busy = f->cpu > 0 && crowded < 1 ? fmin(f->cpu, busy) : busy * crowded;
+    return divide(fmax(busy, 0), f->made);
+}
+
+static double host_time(const mr_figures *f) {
+    double seconds = 0;
+    for (int32_t i = 0; i < f->n_ops; i++) {
+        seconds += f->ops[i].host ? f->ops[i].seconds : 0;
+    }
+    return seconds;
+}
+
+mr_model mr_model_make(const mr_figures *f, int32_t threads) {
+    double n = fmin(threads > 0 ? threads : f->threads, f->cpus);
+    double under_lock = fmax(host_time(f) - f->wait_host, 0);
+    mr_model model = {
+        .thread_seconds = seconds_per_sample(f),
+        .host_seconds = divide(under_lock, f->made),
+        .storage = divide(f->reads_most, f->read_seconds),
+    };
+    model.threads = divide(n, model.thread_seconds);
+    model.host = divide(1, model.host_seconds);
+    model.consumer = divide(f->batch * f->batches, f->consume + f->deliver);
+    model.rate = lower(lower(model.threads, model.host), lower(model.storage, model.consumer));
+    return model;
+}
+
+/* ---- Words ---- */
+static const mr_op_figure *longest_op(const mr_figures *f) {
+    const mr_op_figure *longest = NULL;
+    for (int32_t i = 0; i < f->n_ops; i++) {
+        longest = !longest || f->ops[i].seconds > longest->seconds ? &f->ops[i] : longest;
+    }
+    return longest;
+}
+
+static double percent(double part, double whole) {
+    return 100 * divide(part, whole);
+}
+
+__attribute__((format(printf, 2, 3))) static void evidence(mr_verdict *v, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(v->evidence, sizeof v->evidence, format, arguments);
+    va_end(arguments);
+}
+
+__attribute__((format(printf, 4, 5))) static void
+advise(mr_verdict *v, mr_advice advice, double predicted, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    size_t used = (size_t)vsnprintf(v->change, sizeof v->change, format, arguments);
+    va_end(arguments);
+    v->advice = advice;
+    v->predicted = predicted;
+    if (predicted > 0 && used < sizeof v->change) {
+        snprintf(v->change + used, sizeof v->change - used,
+                 ": predicted %.0f samples/s, %.1f times as many", predicted,
+                 divide(predicted, v->rate));
+    }
+}
+
+static void conclude(mr_verdict *v, mr_bound bound, const char *title) {
+    v->bound = bound;
+    snprintf(v->title, sizeof v->title, "%s", title);
+}
+
+/* ---- Remedies with a prediction ---- */
+static double without_station(const mr_model *m, double threads, double host, double storage) {
+    return lower(lower(threads, host), lower(storage, m->consumer));
+}
+
+static void advise_threads(mr_verdict *v, const mr_figures *f) {
+    mr_model more = mr_model_make(f, f->cpus);
+    double needed = ceil(v->model.consumer * v->model.thread_seconds - 1e-9);
+    if (v->model.consumer > 0 && needed > f->threads && needed <= f->cpus) {
+        advise(v, MR_ADVISE_THREADS, more.rate,
+               "%.0f threads instead of %d would keep this consumer fed", needed, f->threads);
+    } else {
+        advise(v, MR_ADVISE_THREADS, more.rate,
+               "use %d threads instead of %d: the machine has %d CPUs", f->cpus, f->threads,
+               f->cpus);
+    }
+}
+
+/* The ops before the first random one give the same every epoch: what a cache after them would
+ * save, and cost. Returns false where that is nothing. */
+static bool advise_cache(mr_verdict *v, const mr_figures *f) {
+    double saved = 0;
+    int32_t n = 0;
+    while (f->ops && n < f->n_ops && !f->ops[n].random && !f->ops[n].host) {
+        saved += f->ops[n++].seconds;
+    }
+    if (n == 0 || divide(saved, f->work) < spare) {
+        return false;
+    }
+    double bytes = f->ops[n - 1].bytes_out, size = bytes * f->dataset_samples;
+    double each = v->model.thread_seconds - divide(saved, f->made) + bytes / store_bytes_per_second;
+    double rate =
+        without_station(&v->model, divide(fmin(f->threads, f->cpus), each), v->model.host, 0);
+    if (rate < 1.1 * v->rate) {
+        return false;
+    }
+    advise(v, MR_ADVISE_CACHE, rate, "cache after %s: %.3g MB", f->ops[n - 1].name, size / 1e6);
+    return true;
+}
+
+/* ---- The questions ---- */
+static bool is_too_short(mr_verdict *v, const mr_figures *f) {
+    if (f->batches >= 2 && f->seconds > 0 && f->made > 0) {
+        return false;
+    }
+    conclude(v, MR_BOUND_UNKNOWN, "too short to tell");
+    evidence(
+        v, "The trace has %.0f batches after the first, and %.0f samples made meanwhile: too few.",
+        fmax(f->batches, 0), f->made);
+    return true;
+}
+
+static bool is_fed(mr_verdict *v) {
+    if (v->stall >= fed) {
+        return false;
+    }
+    bool time_to_spare = v->idle >= spare;
+    conclude(v, time_to_spare ? MR_BOUND_CONSUMER : MR_BOUND_BALANCED,
+             time_to_spare ? "consumer-bound" : "balanced");
+    evidence(
+        v,
+        "The consumer waits %.1f %% of its time and takes %.0f samples/s; the loader could give "
+        "%.0f, its threads idle %.0f %% of theirs.",
+        100 * v->stall, v->rate, lower(lower(v->model.threads, v->model.host), v->model.storage),
+        100 * v->idle);
+    if (time_to_spare) {
+        double needed = ceil(v->model.consumer * v->model.thread_seconds * 1.05);
+        v->advice = MR_ADVISE_CONSUMER;
+        snprintf(
+            v->change, sizeof v->change,
+            "Data loading is not the problem: make the training step faster; %.0f %s would do.",
+            fmax(needed, 1), needed > 1 ? "threads" : "thread");
+    }
+    return true;
+}
+
+static bool has_straggler(mr_verdict *v, const mr_figures *f) {
+    bool slow = f->sample_longest > 20 * f->sample_p50;
+    if (!slow || f->straggler_wait < 0.5 * f->wait) {
+        return false;
+    }
+    conclude(v, MR_BOUND_OP, "held up by stragglers");
+    evidence(
+        v,
+        "%.0f %% of the consumer's waiting is for batches with a sample that takes 20 times the "
+        "median of %.2f ms; the longest takes %.1f ms.",
+        percent(f->straggler_wait, f->wait), 1e3 * f->sample_p50, 1e3 * f->sample_longest);
+    advise(v, MR_ADVISE_STRAGGLER, f->samples / (f->seconds - f->straggler_wait),
+           "look at %s, or allow more batches ahead",
+           f->longest_name ? f->longest_name : "the slowest samples");
+    return true;
+}
+
+static bool lacks_memory(mr_verdict *v, const mr_figures *f) {
+    bool paging = f->major_faults > 10 * f->seconds && f->major_faults > 0.01 * f->made;
+    if (!paging) {
+        return false;
+    }
+    conclude(v, MR_BOUND_MEMORY, "memory-bound");
+    evidence(v,
+             "Workers wait for memory that was paged out: %.0f major page faults, %.1f a second.",
+             f->major_faults, f->major_faults / f->seconds);
+    advise(v, MR_ADVISE_MEMORY, 0,
+           "leave more memory: fewer batches ahead than %d (%.3g MB each), or fewer programs "
+           "beside it",
+           f->batches_ahead, f->batch_bytes / 1e6);
+    return true;
+}
+
+static bool lacks_batches_ahead(mr_verdict *v, const mr_figures *f) {
+    if (v->idle < culprit) {
+        return false;
+    }
+    conclude(v, MR_BOUND_MEMORY, "short of batches ahead");
+    evidence(
+        v,
+        "The consumer waits %.0f %% of its time, and the workers have nothing to do for %.0f %% of "
+        "theirs: only %d %s ahead.",
+        100 * v->stall, 100 * v->idle, f->batches_ahead,
+        f->batches_ahead == 1 ? "batch may be" : "batches may be");
+    advise(v, MR_ADVISE_AHEAD, v->model.rate, "allow %d batches ahead (%.3g MB more)",
+           2 * f->batches_ahead, f->batches_ahead * f->batch_bytes / 1e6);
+    return true;
+}
+
+static bool is_store_bound(mr_verdict *v, const mr_figures *f) {
+    double in_store = f->store_read + f->store_write + f->store_wait;
+    if (in_store < culprit * thread_time(f)) {
+        return false;
+    }
+    bool cold = f->store_write + f->store_wait > f->store_read;
+    conclude(v, MR_BOUND_STORE, cold ? "store-bound: the store is cold" : "store-bound");
+    evidence(
+        v,
+        "Workers spend %.0f %% of their time in the store: %.0f %% reading, %.0f %% writing, %.0f "
+        "%% waiting for each other.",
+        percent(in_store, thread_time(f)), percent(f->store_read, thread_time(f)),
+        percent(f->store_write, thread_time(f)), percent(f->store_wait, thread_time(f)));
+    double each = v->model.thread_seconds - divide(f->store_write, f->made);
+    double rate = without_station(&v->model, divide(fmin(f->threads, f->cpus), each), v->model.host,
+                                  v->model.storage);
+    if (cold) {
+        advise(v, MR_ADVISE_FILL, rate, "let it fill: later epochs write nothing");
+    } else {
+        advise(v, MR_ADVISE_STORE, 0, "put the store on a faster disk, or cache smaller samples");
+    }
+    return true;
+}
+
+static bool is_storage_bound(mr_verdict *v, const mr_figures *f) {
+    if (f->wait_read < culprit * thread_time(f)) {
+        return false;
+    }
+    conclude(v, MR_BOUND_STORAGE, "storage-bound");
+    evidence(
+        v,
+        "Workers wait %.0f %% of their time for reads; a read takes %.2f ms with %.1f of %.0f in "
+        "flight, %.1f MB/s in all.",
+        percent(f->wait_read, thread_time(f)), 1e3 * f->read_seconds, f->reads_in_flight,
+        f->reads_most, f->read_bytes * v->rate / 1e6);
+    double rate = without_station(&v->model, v->model.threads, v->model.host, 0);
+    advise(v, MR_ADVISE_READS, rate,
+           "more reads in flight, a faster disk, or a store that keeps the files; if reading cost "
+           "nothing");
+    return true;
+}
+
+static bool is_host_bound(mr_verdict *v, const mr_figures *f) {
+    double host = host_time(f);
+    bool under_lock =
+        f->threads > 1 ? f->wait_host > 0.1 * host || v->model.host < 1.2 * v->rate : true;
+    if (host < 0.5 * f->work || !under_lock) {
+        return false;
+    }
+    conclude(v, MR_BOUND_HOST, "Python-bound");
+    evidence(v,
+             "Functions in Python take %.0f %% of the workers' time, %.0f %% of that waiting for "
+             "its lock: "
+             "at most %.0f samples/s whatever the threads.",
+             percent(host, f->work), percent(f->wait_host, host), v->model.host);
+    advise(v, MR_ADVISE_PROCESSES,
+           without_station(&v->model,
+                           fmax(v->model.threads, divide(f->cpus, v->model.thread_seconds)), 0,
+                           v->model.storage),
+           "run them in processes, map(fn, processes=%d)", f->cpus);
+    return true;
+}
+
+static bool is_overhead_bound(mr_verdict *v, const mr_figures *f) {
+    double in_ops = f->store_read + f->store_write + f->store_wait;
+    for (int32_t i = 0; i < f->n_ops; i++) {
+        in_ops += f->ops[i].seconds;
+    }
+    double busy = v->model.thread_seconds * f->made;
+    if (in_ops > 0.5 * busy || v->model.thread_seconds > 20e-6) {
+        return false;
+    }
+    conclude(v, MR_BOUND_OVERHEAD, "overhead-bound");
+    evidence(v,
+             "A sample takes %.2f us of a thread, of which %.0f %% are its ops; the rest is "
+             "handing it out.",
+             1e6 * v->model.thread_seconds, percent(in_ops, busy));
+    advise(v, MR_ADVISE_PACK, 0,
+           "make samples larger: several records in one, or one array instead of many files");
+    return true;
+}
+
+static void is_op_bound(mr_verdict *v, const mr_figures *f) {
+    const mr_op_figure *op = longest_op(f);
+    char title[64] = "bound by its source";
+    bool decoder = op && strncmp(op->name, "decode", 6) == 0;
+    if (op) {
+        snprintf(title, sizeof title, "%.40s-bound", decoder ? "decode" : op->name);
+    }
+    conclude(v, MR_BOUND_OP, title);
+    evidence(
+        v,
+        "%s takes %.0f %% of the workers' time; they are busy %.0f %% of it, with %d %s on %d %s.",
+        op ? op->name : "the source", percent(op ? op->seconds : f->work, f->work),
+        percent(f->work, thread_time(f)), f->threads, f->threads == 1 ? "thread" : "threads",
+        f->cpus, f->cpus == 1 ? "CPU" : "CPUs");
+    if (f->threads < f->cpus) {
+        advise_threads(v, f);
+    } else if (!advise_cache(v, f)) {
+        mr_figures twice = *f;
+        twice.cpus = 2 * f->cpus;
+        double needed = ceil(v->model.consumer * v->model.thread_seconds);
+        advise(v, MR_ADVISE_CPUS, mr_model_make(&twice, twice.cpus).rate,
+               "with %d CPUs instead of %d (%.0f would keep this consumer fed)", twice.cpus,
+               f->cpus, fmax(needed, 1));
+    }
+}
+
+void mr_verdict_make(mr_verdict *out, const mr_figures *f) {
+    *out = (mr_verdict){.model = mr_model_make(f, 0)};
+    out->rate = divide(f->samples, f->seconds);
+    out->stall = divide(f->wait, f->wait + f->consume + f->deliver);
+    out->idle = divide(f->wait_work, thread_time(f));
+    if (is_too_short(out, f) || is_fed(out) || is_store_bound(out, f) || is_storage_bound(out, f) ||
+        is_host_bound(out, f) || has_straggler(out, f) || lacks_memory(out, f) ||
+        lacks_batches_ahead(out, f) || is_overhead_bound(out, f)) {
+        return;
+    }
+    is_op_bound(out, f);
+}
+
+/* ---- The arithmetic ---- */
+typedef struct lines {
+    char *out;
+    int size, used;
+} lines;
+
+__attribute__((format(printf, 2, 3))) static void say(lines *l, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int room = l->used < l->size ? l->size - l->used : 0;
+    l->used += vsnprintf(l->out + (room ? l->used : 0), (size_t)room, format, arguments);
+    va_end(arguments);
+}
+
+static void say_station(lines *l, const char *name, double rate, const char *how) {
+    if (rate > 0) {
+        say(l, "  %-9s %9.0f samples/s   %s\n", name, rate, how);
+    }
+}
+
+static void say_stations(lines *l, const mr_model *m, const mr_figures *f) {
+    char how[128];
+    say(l, "highest rate of each station; the run goes at the lowest\n");
+    snprintf(how, sizeof how, "min(%d threads, %d CPUs) / %.3f ms of a thread per sample",
+             f->threads, f->cpus, 1e3 * m->thread_seconds);
+    say_station(l, "threads", m->threads, how);
+    snprintf(how, sizeof how, "1 / %.3f ms under the lock per sample", 1e3 * m->host_seconds);
+    say_station(l, "Python", m->host, how);
+    snprintf(how, sizeof how, "%.0f reads in flight / %.3f ms a read", f->reads_most,
+             1e3 * f->read_seconds);
+    say_station(l, "storage", m->storage, how);
+    snprintf(how, sizeof how, "%d samples / %.3f ms of the consumer per batch", f->batch,
+             divide(1e3 * (f->consume + f->deliver), f->batches));
+    say_station(l, "consumer", m->consumer, how);
+}
+
+static void say_threads(lines *l, const mr_figures *f) {
+    double whole = thread_time(f), rest = whole - f->work - f->seal - f->wait_read - f->wait_work;
+    say(l, "\nwhere %d x %.3f s of the workers went\n", f->threads, f->seconds);
+    for (int32_t i = 0; i < f->n_ops; i++) {
+        say(l, "  %-20s %8.3f s  %5.1f %%\n", f->ops[i].name, f->ops[i].seconds,
+            percent(f->ops[i].seconds, whole));
+    }
+    say(l, "  %-20s %8.3f s  %5.1f %%\n", "waiting for reads", f->wait_read,
+        percent(f->wait_read, whole));
+    say(l, "  %-20s %8.3f s  %5.1f %%\n", "without work", f->wait_work,
+        percent(f->wait_work, whole));
+    say(l, "  %-20s %8.3f s  %5.1f %%\n", "sealing batches", f->seal, percent(f->seal, whole));
+    say(l, "  %-20s %8.3f s  %5.1f %%\n", "between samples", rest, percent(rest, whole));
+    if (f->cpu > 0) {
+        say(l, "their CPU time is %.3f s, %.0f %% of the time they were not waiting\n", f->cpu,
+            percent(f->cpu, whole - f->wait_read - f->wait_work - f->wait_host - f->store_wait));
+    }
+}
+
+static void say_predictions(lines *l, const mr_figures *f) {
+    say(l, "\npredicted with other numbers of threads\n");
+    for (int32_t n = 1; n <= 2 * f->cpus && n <= 64; n *= 2) {
+        mr_model model = mr_model_make(f, n);
+        say(l, "  %4d  %9.0f samples/s%s\n", n, model.rate,
+            n == f->threads ? "   (this run's)" : "");
+    }
+}
+
+int mr_verdict_explain(const mr_verdict *v, const mr_figures *f, char *out, int size) {
+    lines l = {out, size, 0};
+    say(&l, "%s\n  %s\n", v->title, v->evidence);
+    if (v->change[0]) {
+        say(&l, "  %s\n", v->change);
+    }
+    if (v->bound == MR_BOUND_UNKNOWN) {
+        return l.used;
+    }
+    say(&l, "\n%.0f samples in %.3f s after the first batch: %.0f samples/s\n", f->samples,
+        f->seconds, v->rate);
+    say(&l, "the consumer waited %.3f s and was busy %.3f s: it stalls %.1f %% of its time\n\n",
+        f->wait, f->consume + f->deliver, 100 * v->stall);
+    say_stations(&l, &v->model, f);
+    say_threads(&l, f);
+    say_predictions(&l, f);
+    return l.used;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a thread records about itself: tallies add up, spans arrive in order or are counted as
+ * dropped, and others may look meanwhile. */
+#include "test.h"
+
+#include <millrace/millrace.h>
+
+#include "run/threads.h"
+#include "span/track.h"
+
+enum { OPS = 2, RING = 64 };
+
+static mr_tracks make_tracks(size_t ring) {
+    mr_tracks tracks = {0};
+    CHECK(mr_tracks_init(&tracks, 4, OPS, 1, ring));
+    return tracks;
+}
+
+static mr_time_span read_span(uint64_t start, uint64_t duration) {
+    return (mr_time_span){
+        .start = start, .duration = duration, .kind = MR_SPAN_READ, .bytes_in = 3};
+}
+
+TEST(a_clock_that_agrees_with_the_systems) {
+    mr_ticks clock;
+    mr_ticks_start(&clock);
+    int64_t start = mr_monotonic_ns();
+    uint64_t from = mr_ticks_now(&clock);
+    while (mr_monotonic_ns() - start < 20000000) {
+    }
+    int64_t ns = mr_monotonic_ns() - start;
+    uint64_t to = mr_ticks_now(&clock);
+    mr_tick_rate rate = mr_ticks_rate(&clock);
+    int64_t ticks = (int64_t)(mr_ticks_moment(rate, to) - mr_ticks_moment(rate, from));
+    CHECK_INT(ticks, >=, ns - ns / 50);
+    CHECK_INT(mr_ticks_moment(rate, clock.start), ==, 0);
+    CHECK_INT(mr_ticks_moment(rate, clock.start - 1), ==, 0);
+}
+
+TEST(tallies_add_up) {
+    mr_tracks tracks = make_tracks(0);
+    mr_track *track = mr_tracks_add(&tracks, MR_TRACK_WORKER);
+    mr_tally_sum sum;
+    for (uint64_t i = 1; i <= 100; i++) {
+        mr_time_span span = read_span(0, i);
+        mr_track_add(track, &span);
+    }
+    mr_tracks_sum(&tracks, MR_SPAN_READ, &sum);
+    CHECK_INT(sum.count, ==, 100);
+    CHECK_INT(sum.timed, ==, 100);
+    CHECK_INT(sum.ticks, ==, 5050);
+    CHECK_INT(sum.bytes_in, ==, 300);
+    CHECK_INT(sum.buckets[6], ==, 37); /* 64 to 100 */
+    CHECK_INT(mr_tally_quantile(&sum, 0.5), >=, 32);
+    CHECK_INT(mr_tally_quantile(&sum, 0.5), <=, 64);
+    CHECK_INT(mr_tally_quantile(&sum, 0.99), >=, 64);
+    mr_tracks_free(&tracks);
+}
+
+TEST(a_stream_counts_its_ops_and_parts_time_them) {
+    mr_tracks tracks = make_tracks(0);
+    mr_track *track = mr_tracks_add(&tracks, MR_TRACK_WORKER);
+    mr_tally_sum sum;
+    for (int i = 0; i < 40; i++) {
+        mr_track_begin(track, i, 0);
+        if (track->inside) {
+            mr_track_part(track, 0, 70, 0, 0);
+            mr_track_part(track, 1, 30, 0, 0);
+        }
+        mr_track_lap(track, MR_SPAN_STREAM, 0, 2, 0, 0);
+        mr_track_end(track);
+    }
+    mr_tracks_sum(&tracks, mr_line_of_op(1), &sum);
+    CHECK_INT(sum.count, ==, 40);
+    CHECK_INT(sum.timed, ==, 3); /* samples 0, 16 and 32 */
+    CHECK_INT(sum.ticks, ==, 90);
+    mr_tracks_sum(&tracks, MR_SPAN_SAMPLE, &sum);
+    CHECK_INT(sum.count, ==, 40);
+    mr_tracks_free(&tracks);
+}
+
+TEST(small_samples_are_timed_now_and_then_and_counted_always) {
+    mr_tracks tracks = {0};
+    CHECK(mr_tracks_init(&tracks, 1, OPS, 16, 0));
+    mr_track *track = mr_tracks_add(&tracks, MR_TRACK_WORKER);
+    mr_tally_sum sum;
+    for (int i = 0; i < 160; i++) {
+        mr_track_begin(track, i, 0);
+        mr_track_lap(track, MR_SPAN_FILL, 0, 0, 0, 0);
+        mr_track_lap(track, MR_SPAN_OP, 1, 1, 0, 0);
+        mr_track_end(track);
+    }
+    mr_tracks_sum(&tracks, mr_line_of_op(1), &sum);
+    CHECK_INT(sum.count, ==, 160);
+    CHECK_INT(sum.timed, ==, 10);
+    mr_tracks_sum(&tracks, MR_SPAN_FILL, &sum);
+    CHECK_INT(sum.count, ==, 160);
+    mr_tracks_free(&tracks);
+}
+
+TEST(a_full_ring_drops_and_counts) {
+    mr_tracks tracks = make_tracks(RING);
+    mr_track *track = mr_tracks_add(&tracks, MR_TRACK_WORKER);
+    mr_time_span out[2 * RING];
+    for (uint64_t i = 0; i < RING + 10; i++) {
+        mr_time_span span = read_span(i, 1);
+        mr_track_add(track, &span);
+    }
+    CHECK_INT(mr_tracks_dropped(&tracks), ==, 10);
+    CHECK_INT(mr_track_take(track, out, 10), ==, 10);
+    CHECK_INT(mr_track_take(track, out + 10, 2 * RING - 10), ==, RING - 10);
+    CHECK_INT(mr_track_take(track, out, 1), ==, 0);
+    for (uint64_t i = 0; i < RING; i++) {
+        CHECK_INT(out[i].start, ==, i);
+    }
+    mr_tracks_free(&tracks);
+}
+
+/* ---- Two threads ---- */
+enum { SPANS = 300000 };
+
+static void *record(void *context) {
+    mr_track *track = context;
+    for (uint64_t i = 0; i < SPANS; i++) {
+        mr_time_span span = read_span(i, i % 1000);
+        mr_track_add(track, &span);
+    }
+    return NULL;
+}
+
+TEST(spans_arrive_in_order_while_others_look) {
+    mr_tracks tracks = make_tracks(RING);
+    mr_track *track = mr_tracks_add(&tracks, MR_TRACK_WORKER);
+    mr_threads thread = {0};
+    mr_time_span out[RING];
+    mr_tally_sum sum = {0};
+    int64_t last = -1, taken = 0, disorder = 0;
+    uint64_t seen = 0;
+    CHECK_INT(mr_threads_start(&thread, 1, "test", record, track, 0, NULL), ==, MR_OK);
+    while (taken + (int64_t)mr_tracks_dropped(&tracks) < SPANS) {
+        size_t n = mr_track_take(track, out, RING);
+        for (size_t i = 0; i < n; i++) {
+            disorder += (int64_t)out[i].start <= last || out[i].duration != out[i].start % 1000;
+            last = (int64_t)out[i].start;
+        }
+        taken += (int64_t)n;
+        mr_tracks_sum(&tracks, MR_SPAN_READ, &sum);
+        disorder += sum.count < seen;
+        seen = sum.count;
+    }
+    mr_threads_join(&thread);
+    mr_tracks_sum(&tracks, MR_SPAN_READ, &sum);
+    CHECK_INT(disorder, ==, 0);
+    CHECK_INT(sum.count, ==, SPANS);
+    CHECK_INT(taken + (int64_t)mr_tracks_dropped(&tracks), ==, SPANS);
+    mr_tracks_free(&tracks);
+}
+
+TEST_MAIN()

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verdict on constructed situations: what holds the run up, what to change first, and whether
+ * the prediction follows from the figures. */
+#include "test.h"
+
+#include "trace/verdict.h"
+
+static const mr_op_figure image_ops[] = {
+    {.name = "decode_image", .seconds = 14, .bytes_out = 300000},
+    {.name = "random_resized_crop", .seconds = 3, .bytes_out = 150000, .random = true},
+    {.name = "normalize", .seconds = 2, .bytes_out = 600000, .random = false},
+};
+
+/* Ten seconds of a run with 2 threads on 2 CPUs that are busy all the time, and a consumer that
+ * takes whatever comes. Each situation changes a few of the figures. */
+static mr_figures busy_run(void) {
+    return (mr_figures){.seconds = 10,
+                        .samples = 10000,
+                        .made = 10000,
+                        .batches = 100,
+                        .threads = 2,
+                        .cpus = 2,
+                        .batch = 100,
+                        .dataset_samples = 1000,
+                        .batches_ahead = 2,
+                        .batch_bytes = 60e6,
+                        .wait = 9.9,
+                        .deliver = 0.1,
+                        .work = 19.8,
+                        .cpu = 19.5,
+                        .read_seconds = 0.0005,
+                        .reads_in_flight = 0.5,
+                        .reads_most = 32,
+                        .read_bytes = 100000,
+                        .sample_p50 = 0.0018,
+                        .sample_longest = 0.009,
+                        .ops = image_ops,
+                        .n_ops = 3};
+}
+
+static mr_verdict judge(const mr_figures *figures) {
+    mr_verdict verdict;
+    mr_verdict_make(&verdict, figures);
+    return verdict;
+}
+
+static void expect(const mr_figures *figures, mr_bound bound, mr_advice advice) {
+    mr_verdict v = judge(figures);
+    CHECK_INT(v.bound, ==, bound);
+    CHECK_INT(v.advice, ==, advice);
+    CHECK(v.evidence[0] != '\0');
+}
+
+TEST(slow_disk) {
+    mr_figures f = busy_run();
+    f.work = 5;
+    f.wait_read = 14.8;
+    f.read_seconds = 0.031;
+    f.reads_in_flight = 31;
+    expect(&f, MR_BOUND_STORAGE, MR_ADVISE_READS);
+    mr_verdict v = judge(&f);
+    CHECK_TEXT(v.title, "storage-bound");
+    CHECK_INT(v.predicted, ==, 2 / (5.2 / 10000)); /* threads alone: 20 s less 14.8 s of waiting */
+}
+
+TEST(slow_op_on_all_cpus_is_cached) {
+    mr_figures f = busy_run();
+    expect(&f, MR_BOUND_OP, MR_ADVISE_CACHE);
+    mr_verdict v = judge(&f);
+    CHECK_TEXT(v.title, "decode-bound");
+    CHECK_HAS(v.evidence, "decode_image takes 71 %");
+    CHECK_HAS(v.change, "cache after decode_image: 300 MB");
+    /* 2 ms less 1.4 ms of decoding, more 0.2 ms for 300 kB out of the store, on two CPUs */
+    CHECK_INT(v.predicted, ==, 2500);
+}
+
+TEST(slow_op_that_differs_every_epoch_needs_cpus) {
+    static const mr_op_figure ops[] = {{.name = "elastic", .seconds = 19, .random = true}};
+    mr_figures f = busy_run();
+    f.ops = ops;
+    f.n_ops = 1;
+    expect(&f, MR_BOUND_OP, MR_ADVISE_CPUS);
+    CHECK_TEXT(judge(&f).title, "elastic-bound");
+    CHECK_INT(judge(&f).predicted, ==, 2000);
+}
+
+TEST(slow_consumer) {
+    mr_figures f = busy_run();
+    f.wait = 0.1;
+    f.consume = 9.8;
+    f.work = 8;
+    f.wait_work = 11.8;
+    expect(&f, MR_BOUND_CONSUMER, MR_ADVISE_CONSUMER);
+    CHECK_TEXT(judge(&f).title, "consumer-bound");
+}
+
+TEST(lock_bound_map) {
+    static const mr_op_figure ops[] = {{.name = "decode_image", .seconds = 2},
+                                       {.name = "map", .seconds = 17, .host = true}};
+    mr_figures f = busy_run();
+    f.ops = ops;
+    f.n_ops = 2;
+    f.wait_host = 7.5;
+    expect(&f, MR_BOUND_HOST, MR_ADVISE_PROCESSES);
+    mr_verdict v = judge(&f);
+    CHECK_TEXT(v.title, "Python-bound");
+    CHECK_HAS(v.change, "processes=2");
+    CHECK_INT(v.model.host, ==, 10000 / 9.5);
+    CHECK_INT(v.predicted, ==, 1600); /* 12.5 s of CPU for 10,000 samples, on two CPUs */
+}
+
+TEST(too_few_threads) {
+    mr_figures f = busy_run();
+    f.cpus = 8;
+    expect(&f, MR_BOUND_OP, MR_ADVISE_THREADS);
+    CHECK_INT(judge(&f).predicted, ==, 4000);
+    f.consume = 5; /* 100 samples in 50 ms and 1 ms: 4 of the 8 CPUs feed it */
+    f.wait = 4.9;
+    CHECK_HAS(judge(&f).change, "4 threads instead of 2");
+}
+
+TEST(one_straggler_file) {
+    mr_figures f = busy_run();
+    f.work = 10;
+    f.wait_work = 9;
+    f.sample_longest = 4;
+    f.longest_name = "cat/huge.jpg";
+    f.straggler_wait = 8;
+    expect(&f, MR_BOUND_OP, MR_ADVISE_STRAGGLER);
+    CHECK_HAS(judge(&f).change, "cat/huge.jpg");
+    CHECK_INT(judge(&f).predicted, ==, 5000);
+}
+
+TEST(cold_store) {
+    mr_figures f = busy_run();
+    f.store_write = 8;
+    f.store_wait = 1;
+    expect(&f, MR_BOUND_STORE, MR_ADVISE_FILL);
+    f.store_write = 0.5;
+    f.store_read = 9;
+    expect(&f, MR_BOUND_STORE, MR_ADVISE_STORE);
+}
+
+TEST(tiny_samples) {
+    static const mr_op_figure ops[] = {{.name = "cast", .seconds = 4}};
+    mr_figures f = busy_run();
+    f.samples = f.made = 1e7;
+    f.ops = ops;
+    f.n_ops = 1;
+    f.work = 10;
+    f.read_seconds = f.reads_most = 0;
+    expect(&f, MR_BOUND_OVERHEAD, MR_ADVISE_PACK);
+}
+
+TEST(memory_starved) {
+    mr_figures f = busy_run();
+    f.major_faults = 20000;
+    f.cpu = 3;
+    expect(&f, MR_BOUND_MEMORY, MR_ADVISE_MEMORY);
+}
+
+TEST(too_few_batches_ahead) {
+    mr_figures f = busy_run();
+    f.work = 9;
+    f.wait_work = 10;
+    f.consume = 4;
+    f.wait = 5.9;
+    expect(&f, MR_BOUND_MEMORY, MR_ADVISE_AHEAD);
+}
+
+TEST(balanced) {
+    mr_figures f = busy_run();
+    f.wait = 0.2;
+    f.consume = 9.7;
+    f.work = 18;
+    f.wait_work = 1.8;
+    expect(&f, MR_BOUND_BALANCED, MR_ADVISE_NOTHING);
+    CHECK_TEXT(judge(&f).change, "");
+}
+
+TEST(too_short_to_tell) {
+    mr_figures f = busy_run();
+    f.batches = 1;
+    expect(&f, MR_BOUND_UNKNOWN, MR_ADVISE_NOTHING);
+    f = (mr_figures){0};
+    expect(&f, MR_BOUND_UNKNOWN, MR_ADVISE_NOTHING);
+}
+
+TEST(threads_beyond_the_cpus_bring_nothing) {
+    mr_figures f = busy_run();
+    CHECK_INT(mr_model_make(&f, 1).rate, ==, 500);
+    CHECK_INT(mr_model_make(&f, 2).rate, ==, 1000);
+    CHECK_INT(mr_model_make(&f, 64).rate, ==, 1000);
+}
+
+TEST(the_explanation_shows_its_numbers) {
+    mr_figures f = busy_run();
+    mr_verdict v = judge(&f);
+    char text[8192];
+    int length = mr_verdict_explain(&v, &f, text, (int)sizeof text);
+    CHECK_INT(length, ==, strlen(text));
+    CHECK_HAS(text, "min(2 threads, 2 CPUs) / 2.000 ms");
+    CHECK_HAS(text, "(this run's)");
+    CHECK_INT(mr_verdict_explain(&v, &f, text, 10), ==, length); /* as snprintf */
+    CHECK_INT(strlen(text), ==, 9);
+}
+
+TEST_MAIN()
