@@ -10,7 +10,7 @@
 #include "clock.h"
 #include "errors.h"
 #include "progress.h"
-#include "report.h"
+#include "outcome.h"
 #include "stop.h"
 #include "text.h"
 
@@ -152,20 +152,20 @@ static mr_status fill(warm *w) {
 
 /* ---- After --------------------------------------------------------------------------------- */
 
-static void print_text(const warm *w, const mr_report *report) {
+static void print_text(const warm *w, const mr_outcome *report) {
     char samples[32];
     printf("%s %s%s\n", mr_text_count(samples, sizeof samples, w->point.samples),
            mr_text_plural(w->point.samples, "sample", "samples"),
            w->signal       ? ", then stopped"
            : report->error ? ", then failed"
                            : "");
-    mr_report_caches(report);
+    mr_outcome_caches(report);
 }
 
-static void print_json(const warm *w, const mr_report *report) {
+static void print_json(const warm *w, const mr_outcome *report) {
     json_t *object = json_object();
     json_object_set_new(object, "samples", json_integer(w->point.samples));
-    json_object_set_new(object, "caches", mr_report_caches_json(report));
+    json_object_set_new(object, "caches", mr_outcome_caches_json(report));
     json_object_set_new(object, "signal", json_integer(w->signal));
     json_object_set_new(object, "error",
                         report->error ? mr_error_json(report->error) : json_null());
@@ -185,7 +185,7 @@ static int64_t count_refused(const warm *w, const mr_cache_targets *t) {
 }
 
 static int finish(const warm *w, const mr_cache_targets *t, mr_status status) {
-    const mr_report report = {
+    const mr_outcome report = {
         .pipeline = w->pipeline, .loader = w->loader, .error = status == MR_OK ? NULL : &w->err};
     if (w->values->json) {
         print_json(w, &report);

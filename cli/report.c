@@ -1,267 +1,123 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - the figures of a run, for people and as JSON. */
-#include "report.h"
-
-#include <jansson.h>
+/* report.c - millrace report: what a trace says, as text, as a page, and for other programs. */
 #include <stdio.h>
-#include <string.h>
 
-#include "clock.h"
+#include "command.h"
 #include "errors.h"
-#include "text.h"
 
-enum { SKIPS_SHOWN = 10 };
+typedef struct report_values {
+    const char *trace, *other;
+    const char *page, *chrome, *csv;
+    bool json;
+} report_values;
 
-static mr_stats stats_of(const mr_loader *loader) {
-    mr_stats stats = {.size = (uint32_t)sizeof stats};
-    mr_loader_stats(loader, &stats);
-    return stats;
-}
-
-static double rate_of(const mr_report *report, const mr_stats *stats) {
-    return report->seconds > 0 ? (double)stats->samples / report->seconds : 0;
-}
-
-static int64_t epochs_of(const mr_report *report) {
-    return report->first_epoch < 0 ? 0 : report->last_epoch - report->first_epoch + 1;
-}
-
-static void print_counts(const mr_report *report, const mr_stats *stats) {
-    char samples[32], batches[32];
-    int64_t epochs = epochs_of(report);
-    printf("%s %s in %s %s", mr_text_count(samples, sizeof samples, stats->samples),
-           mr_text_plural(stats->samples, "sample", "samples"),
-           mr_text_count(batches, sizeof batches, stats->batches),
-           mr_text_plural(stats->batches, "batch", "batches"));
-    if (epochs > 1) {
-        printf(" of %lld epochs", (long long)epochs);
+static mr_status print_text(const mr_trace *trace, mr_trace_text_kind kind, mr_error *err) {
+    char *text = NULL;
+    mr_status status = mr_trace_text(trace, kind, &text, err);
+    if (status == MR_OK) {
+        fputs(text, stdout);
     }
-    printf("%s\n", report->signal ? ", then stopped" : report->error ? ", then failed" : "");
+    mr_free(text);
+    return status;
 }
 
-/* ---- Caches ---- */
-static bool cache_at(const mr_report *report, int32_t i, mr_cache_stats *out) {
-    *out = (mr_cache_stats){.size = (uint32_t)sizeof *out};
-    return mr_loader_cache(report->loader, i, out) == MR_OK;
-}
-
-/* The stage whose samples the cache keeps. */
-static const char *kept_stage(const mr_report *report, const mr_cache_stats *cache) {
-    return mr_pipeline_stage(report->pipeline, cache->op)->name;
-}
-
-/* What happens rarely is told only where it happened. */
-static void print_if_any(int64_t n, const char *what) {
-    char number[32];
-    if (n > 0) {
-        printf(", %s %s", mr_text_count(number, sizeof number, n), what);
+static mr_status write_files(const report_values *v, const mr_trace *trace, const mr_trace *other,
+                             mr_error *err) {
+    mr_status status = MR_OK;
+    if (v->page) {
+        status = mr_trace_page(trace, other, v->page, err);
     }
-}
-
-static void print_cache(const mr_report *report, const mr_cache_stats *cache) {
-    char hits[32], all[32];
-    int64_t asked = cache->hits + cache->misses;
-    printf("  cache        after %s: ", kept_stage(report, cache));
-    if (!cache->path) {
-        printf("no store\n");
-    } else if (asked == 0) {
-        printf("not asked\n");
-    } else {
-        printf("%.1f%% hits, %s of %s", 100 * (double)cache->hits / (double)asked,
-               mr_text_count(hits, sizeof hits, cache->hits),
-               mr_text_count(all, sizeof all, asked));
-        print_if_any(cache->waits, mr_text_plural(cache->waits, "wait", "waits"));
-        printf("\n");
+    if (status == MR_OK && v->chrome) {
+        status = mr_trace_export(trace, MR_TRACE_CHROME, v->chrome, err);
     }
+    if (status == MR_OK && v->csv) {
+        status = mr_trace_export(trace, MR_TRACE_CSV, v->csv, err);
+    }
+    return status;
 }
 
-/* What the process did to a store, whichever cache it was for. */
-static void print_store(const mr_cache_stats *store) {
-    char stored[32], bytes[32];
-    printf("  store        %s stored (%s)", mr_text_count(stored, sizeof stored, store->stored),
-           mr_text_bytes(bytes, sizeof bytes, store->bytes_stored));
-    print_if_any(store->evicted, "evicted");
-    print_if_any(store->refused, "refused");
-    print_if_any(store->damaged, "damaged");
-    printf("\n");
-}
-
-/* Caches may share a store. */
-static bool is_told(const mr_report *report, int32_t i, const char *path) {
-    mr_cache_stats earlier;
-    while (i-- > 0 && cache_at(report, i, &earlier)) {
-        if (earlier.path && strcmp(earlier.path, path) == 0) {
-            return true;
+static mr_status print_traces(const report_values *v, const mr_trace *trace, const mr_trace *other,
+                              mr_error *err) {
+    mr_trace_text_kind kind = v->json ? MR_TRACE_JSON : MR_TRACE_REPORT;
+    mr_status status = MR_OK;
+    if (v->json || !(v->page || v->chrome || v->csv)) {
+        status = print_text(trace, kind, err);
+        if (status == MR_OK && other) {
+            fputs(v->json ? "" : "\n", stdout);
+            status = print_text(other, kind, err);
         }
     }
-    return false;
+    return status;
 }
 
-void mr_report_caches(const mr_report *report) {
-    mr_cache_stats cache;
-    for (int32_t i = 0; cache_at(report, i, &cache); i++) {
-        print_cache(report, &cache);
+static int run_report(const void *values) {
+    const report_values *v = values;
+    mr_error err = MR_ERROR_INIT;
+    mr_trace *trace = NULL, *other = NULL;
+    mr_status status = mr_trace_open(&trace, v->trace, &err);
+    if (status == MR_OK && v->other && v->other[0]) {
+        status = mr_trace_open(&other, v->other, &err);
     }
-    for (int32_t i = 0; cache_at(report, i, &cache); i++) {
-        bool any = cache.stored + cache.evicted + cache.refused + cache.damaged > 0;
-        if (any && cache.path && !is_told(report, i, cache.path)) {
-            print_store(&cache);
-        }
+    if (status == MR_OK && mr_trace_missing(trace)[0]) {
+        mr_warning_print(mr_trace_missing(trace));
     }
+    if (status == MR_OK) {
+        status = print_traces(v, trace, other, &err);
+    }
+    if (status == MR_OK) {
+        status = write_files(v, trace, other, &err);
+    }
+    mr_trace_close(trace);
+    mr_trace_close(other);
+    return status == MR_OK ? MR_EXIT_OK : mr_error_print(&err);
 }
 
-static json_t *cache_json(const mr_report *report, const mr_cache_stats *cache) {
-    json_t *object = json_object();
-    json_object_set_new(object, "after", mr_json_text(kept_stage(report, cache)));
-    json_object_set_new(object, "stage", json_integer(cache->op + 1));
-    json_object_set_new(object, "path", mr_json_text(cache->path));
-    json_object_set_new(object, "hits", json_integer(cache->hits));
-    json_object_set_new(object, "misses", json_integer(cache->misses));
-    json_object_set_new(object, "waits", json_integer(cache->waits));
-    json_object_set_new(object, "bytes_read", json_integer(cache->bytes_read));
-    json_object_set_new(object, "stored", json_integer(cache->stored));
-    json_object_set_new(object, "bytes_stored", json_integer(cache->bytes_stored));
-    json_object_set_new(object, "evicted", json_integer(cache->evicted));
-    json_object_set_new(object, "refused", json_integer(cache->refused));
-    json_object_set_new(object, "damaged", json_integer(cache->damaged));
-    return object;
-}
+static const mr_option_row operands[] = {
+    {.name = "TRACE",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(report_values, trace),
+     .doc = "A file that millrace run --trace wrote."},
+    {.name = "OTHER",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(report_values, other),
+     .fallback = "",
+     .doc = "Another one, to compare it with."},
+    {.name = NULL},
+};
 
-json_t *mr_report_caches_json(const mr_report *report) {
-    json_t *array = json_array();
-    mr_cache_stats cache;
-    for (int32_t i = 0; cache_at(report, i, &cache); i++) {
-        json_array_append_new(array, cache_json(report, &cache));
-    }
-    return array;
-}
+static const mr_option_row options[] = {
+    {.name = "out",
+     .argument = "FILE",
+     .letter = 'o',
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(report_values, page),
+     .doc = "Write a page for a browser, complete in one file, instead of text."},
+    {.name = "chrome",
+     .argument = "FILE",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(report_values, chrome),
+     .doc = "Write every span as a Chrome trace event, for ui.perfetto.dev."},
+    {.name = "csv",
+     .argument = "FILE",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(report_values, csv),
+     .doc = "Write every span as a line of CSV."},
+    {.name = "json",
+     .kind = MR_OPTION_FLAG,
+     .offset = offsetof(report_values, json),
+     .doc = "Print every figure as one line of JSON."},
+    {.name = NULL},
+};
 
-/* ---- The whole ---- */
-void mr_report_text(const mr_report *report) {
-    char rate[32], peak[32], bound[32], digest[33];
-    mr_stats stats = stats_of(report->loader);
-    int64_t bytes = mr_memory_peak();
-    print_counts(report, &stats);
-    printf("  throughput   %s samples/s, %.3f s, %u %s, %s, %s\n",
-           mr_text_rate(rate, sizeof rate, rate_of(report, &stats)), report->seconds, stats.threads,
-           mr_text_plural(stats.threads, "thread", "threads"), stats.io, stats.cpu);
-    if (report->first_batch_seconds >= 0) {
-        printf("  first batch  %.3f s after the start\n", report->first_batch_seconds);
-    }
-    printf("  peak memory  %s (dense batches and reading: at most %s)\n",
-           bytes < 0 ? "unknown" : mr_text_bytes(peak, sizeof peak, bytes),
-           mr_text_bytes(bound, sizeof bound, stats.memory_bound));
-    mr_report_caches(report);
-    if (stats.skipped > 0) {
-        printf("  skipped      %lld bad %s\n", (long long)stats.skipped,
-               mr_text_plural(stats.skipped, "sample", "samples"));
-    }
-    if (!report->no_digest) {
-        mr_loader_digest(report->loader, digest);
-        printf("  digest       %s\n", digest);
-    }
-    if (report->state) {
-        char path[1024];
-        printf("  state        %s\n", mr_text_safe(path, sizeof path, report->state));
-    }
-}
-
-void mr_report_digest(const mr_report *report) {
-    char digest[33];
-    if (!report->no_digest) {
-        mr_loader_digest(report->loader, digest);
-        printf("%s\n", digest);
-    }
-}
-
-static json_t *skip_json(const mr_skip *skip) {
-    json_t *object = json_object();
-    json_object_set_new(object, "epoch", json_integer(skip->epoch));
-    json_object_set_new(object, "step", json_integer(skip->step));
-    json_object_set_new(object, "sample", json_integer(skip->sample));
-    json_object_set_new(object, "replacement", json_integer(skip->replacement));
-    json_object_set_new(object, "error", mr_error_json(skip->error));
-    return object;
-}
-
-static json_t *skips_json(const mr_loader *loader) {
-    json_t *array = json_array();
-    mr_skip skip;
-    for (int64_t i = 0; i < mr_loader_n_skips(loader); i++) {
-        if (mr_loader_skip(loader, i, &skip) == MR_OK) {
-            json_array_append_new(array, skip_json(&skip));
-        }
-    }
-    return array;
-}
-
-static void add_figures(json_t *object, const mr_report *report, const mr_stats *stats) {
-    bool any = report->first_batch_seconds >= 0;
-    int64_t peak = mr_memory_peak();
-    json_object_set_new(object, "samples", json_integer(stats->samples));
-    json_object_set_new(object, "batches", json_integer(stats->batches));
-    json_object_set_new(object, "epochs", json_integer(epochs_of(report)));
-    json_object_set_new(object, "seconds", json_real(report->seconds));
-    json_object_set_new(object, "samples_per_second", json_real(rate_of(report, stats)));
-    json_object_set_new(object, "first_batch_seconds",
-                        any ? json_real(report->first_batch_seconds) : json_null());
-    json_object_set_new(object, "wait_seconds", json_real((double)stats->wait_ns * 1e-9));
-    json_object_set_new(object, "peak_rss_bytes", peak < 0 ? json_null() : json_integer(peak));
-    json_object_set_new(object, "memory_bound", json_integer(stats->memory_bound));
-    json_object_set_new(object, "batch_bytes", json_integer(stats->batch_bytes));
-    json_object_set_new(object, "bytes_read", json_integer(stats->bytes_read));
-    json_object_set_new(object, "skipped", json_integer(stats->skipped));
-    json_object_set_new(object, "skips", skips_json(report->loader));
-    json_object_set_new(object, "caches", mr_report_caches_json(report));
-}
-
-static void add_setup(json_t *object, const mr_report *report, const mr_stats *stats) {
-    json_object_set_new(object, "pipeline", mr_json_text(report->path));
-    json_object_set_new(object, "pipeline_fingerprint",
-                        mr_json_text(mr_pipeline_fingerprint(report->pipeline)));
-    json_object_set_new(object, "dataset_fingerprint",
-                        mr_json_text(mr_loader_fingerprint(report->loader)));
-    json_object_set_new(object, "dataset_samples",
-                        json_integer(mr_loader_n_samples(report->loader)));
-    json_object_set_new(object, "threads", json_integer(stats->threads));
-    json_object_set_new(object, "io", mr_json_text(stats->io));
-    json_object_set_new(object, "cpu", mr_json_text(stats->cpu));
-    json_object_set_new(object, "batches_ahead", json_integer(stats->batches_ahead));
-    json_object_set_new(object, "reads_in_flight", json_integer(stats->reads_in_flight));
-    json_object_set_new(object, "morsel", json_integer(stats->morsel));
-}
-
-/* A run that failed before the loader was open has an error and nothing else to tell. */
-void mr_report_json(const mr_report *report) {
-    json_t *object = json_object();
-    if (report->loader) {
-        char digest[33];
-        mr_stats stats = stats_of(report->loader);
-        mr_loader_digest(report->loader, digest);
-        json_object_set_new(object, "digest",
-                            report->no_digest ? json_null() : json_string(digest));
-        add_figures(object, report, &stats);
-        add_setup(object, report, &stats);
-    }
-    json_object_set_new(object, "state", mr_json_text(report->state));
-    json_object_set_new(object, "signal", json_integer(report->signal));
-    json_object_set_new(object, "error",
-                        report->error ? mr_error_json(report->error) : json_null());
-    mr_json_print(object, MR_DIGITS_SHORT);
-}
-
-void mr_report_skips(const mr_loader *loader) {
-    int64_t kept = mr_loader_n_skips(loader), all = stats_of(loader).skipped;
-    int64_t shown = kept < SKIPS_SHOWN ? kept : SKIPS_SHOWN;
-    mr_skip skip;
-    for (int64_t i = 0; i < shown && mr_loader_skip(loader, i, &skip) == MR_OK; i++) {
-        fprintf(stderr, "skipped: %s (sample %lld, epoch %lld, step %lld; sample %lld instead)\n",
-                skip.error->source, (long long)skip.sample, (long long)skip.epoch,
-                (long long)skip.step, (long long)skip.replacement);
-        fprintf(stderr, "  %s%s%s\n", skip.error->op, skip.error->op[0] ? ": " : "",
-                skip.error->text);
-    }
-    if (all > shown) {
-        fprintf(stderr, "skipped: %lld more\n", (long long)(all - shown));
-    }
-}
+const mr_command mr_command_report = {
+    .name = "report",
+    .summary = "Show where a traced run spent its time.",
+    .doc =
+        "Says what held the run up, with the evidence and what to change first; then how often and "
+        "how long each op ran, how long threads waited and for what, and which samples took "
+        "longest.",
+    .operands = operands,
+    .options = options,
+    .values_size = sizeof(report_values),
+    .run = run_report,
+};

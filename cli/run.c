@@ -10,20 +10,23 @@
 
 #include "clock.h"
 #include "command.h"
+#include "consume.h"
 #include "errors.h"
+#include "outcome.h"
 #include "plugins.h"
 #include "progress.h"
 #include "ranks.h"
-#include "report.h"
 #include "stop.h"
+#include "top.h"
 
 typedef struct run_values {
     const char *path;
     int64_t threads, seed, epochs, steps, batch, world, rank, ahead, reads;
-    const char *state_in, *state_out, *digests, *disable_cpu;
+    const char *state_in, *state_out, *digests, *trace, *disable_cpu;
+    const char *consume, *metrics;
     mr_files plugins;
     int32_t io;
-    bool json, quiet, poison, no_digest;
+    bool json, quiet, poison, no_digest, top;
 } run_values;
 
 typedef struct run {
@@ -34,9 +37,11 @@ typedef struct run {
     char *state;       /* text of --state-in */
     mr_loader *loader;
     FILE *digests;
+    mr_consume consume;
+    mr_top top;
     mr_progress progress;
     mr_progress_point point;
-    mr_report report;
+    mr_outcome report;
     double process_start, start;
     mr_error err;
 } run;
@@ -122,6 +127,7 @@ static mr_options options_of(run *r) {
     chosen.reads_in_flight = (uint32_t)v->reads;
     chosen.io = (mr_io_kind)v->io;
     chosen.disable_cpu = v->disable_cpu;
+    chosen.trace = v->trace;
     if (!v->quiet) {
         chosen.log = (mr_log){write_log, &r->progress};
     }
@@ -149,6 +155,9 @@ static mr_status open_all(run *r) {
     }
     if (status == MR_OK) {
         status = check_state_out(v->state_out, &r->err);
+    }
+    if (status == MR_OK) {
+        status = mr_consume_read(&r->consume, v->consume, &r->err);
     }
     if (status == MR_OK) {
         status = mr_plugins_open(&r->plugins, &v->plugins, &r->err);
@@ -203,7 +212,7 @@ static void count_hits(run *r) {
 }
 
 static mr_status count_batch(run *r, const mr_batch *batch) {
-    mr_report *report = &r->report;
+    mr_outcome *report = &r->report;
     double now = mr_clock();
     if (report->first_batch_seconds < 0) {
         report->first_batch_seconds = now - r->process_start;
@@ -219,7 +228,8 @@ static mr_status count_batch(run *r, const mr_batch *batch) {
         count_hits(r);
     }
     mr_progress_update(&r->progress, &r->point);
-    return write_digest(r, batch);
+    mr_status status = mr_top_update(&r->top, &r->err);
+    return status == MR_OK ? write_digest(r, batch) : status;
 }
 
 static mr_status take_batches(run *r) {
@@ -230,6 +240,7 @@ static mr_status take_batches(run *r) {
         status = mr_loader_next(r->loader, &batch, &r->err);
         if (status == MR_OK) {
             status = count_batch(r, batch);
+            mr_consume_step(&r->consume, r->point.steps - 1);
             mr_batch_unref(batch);
         }
     }
@@ -262,14 +273,14 @@ static mr_status close_digests(run *r, mr_error *err) {
 
 static void print_report(run *r) {
     if (r->loader) {
-        mr_report_skips(r->loader);
+        mr_outcome_skips(r->loader);
     }
     if (r->values->json) {
-        mr_report_json(&r->report);
+        mr_outcome_json(&r->report);
     } else if (r->loader && r->values->quiet) {
-        mr_report_digest(&r->report);
+        mr_outcome_digest(&r->report);
     } else if (r->loader) {
-        mr_report_text(&r->report);
+        mr_outcome_text(&r->report);
     }
 }
 
@@ -278,6 +289,7 @@ static void close_all(run *r) {
     mr_pipeline_free(r->pipeline);
     mr_plugins_close(&r->plugins);
     mr_free(r->state);
+    mr_consume_free(&r->consume);
     if (r->digests) {
         fclose(r->digests);
     }
@@ -292,10 +304,12 @@ static mr_status run_loader(run *r) {
         return status;
     }
     begin_progress(r);
+    mr_top_begin(&r->top, r->loader, r->values->top, r->values->metrics);
     status = take_batches(r);
     mr_progress_end(&r->progress);
     mr_loader_flush(r->loader);
-    mr_status saved = save_state(r, &after);
+    mr_status saved = mr_top_end(&r->top, &after);
+    saved = saved == MR_OK ? save_state(r, &after) : saved;
     r->report.state = saved == MR_OK ? r->values->state_out : NULL;
     saved = saved == MR_OK ? close_digests(r, &after) : saved;
     r->report.signal = mr_stop_end(&stop);
@@ -325,8 +339,8 @@ static int run_run(const void *values) {
     r->values = values;
     r->err = (mr_error)MR_ERROR_INIT;
     r->process_start = mr_clock_process_start();
-    r->report = (mr_report){.first_epoch = -1, .last_epoch = -1, .first_batch_seconds = -1};
-    mr_progress_begin(&r->progress, !r->values->quiet);
+    r->report = (mr_outcome){.first_epoch = -1, .last_epoch = -1, .first_batch_seconds = -1};
+    mr_progress_begin(&r->progress, !r->values->quiet && !r->values->top);
     r->start = mr_clock();
     mr_status status = open_all(r);
     r->report.path = r->values->path;
@@ -404,6 +418,27 @@ static const mr_option_row options[] = {
      .offset = offsetof(run_values, digests),
      .doc = "Write a line for each batch: epoch, step, samples, digest. Two such files are "
             "compared by millrace digest."},
+    {.name = "trace",
+     .argument = "FILE",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(run_values, trace),
+     .doc = "Write what every thread does to this file, for millrace report."},
+    {.name = "consume",
+     .argument = "TIME",
+     .kind = MR_OPTION_TEXT,
+     .offset = offsetof(run_values, consume),
+     .doc = "Let this time pass after each batch, 12ms for instance, in place of a training step; "
+            "or the times in a file, a line for each step."},
+    {.name = "top",
+     .kind = MR_OPTION_FLAG,
+     .offset = offsetof(run_values, top),
+     .doc = "Show how often and how long each op ran, on a terminal every second, else at the "
+            "end."},
+    {.name = "metrics",
+     .argument = "FILE",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(run_values, metrics),
+     .doc = "Keep the figures in this file, for Prometheus; replaced every second."},
     {.name = "no-digest",
      .kind = MR_OPTION_FLAG,
      .offset = offsetof(run_values, no_digest),

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - what a run has to say at its end. */
-#ifndef MR_CLI_REPORT_H
-#define MR_CLI_REPORT_H
+/* outcome.h - what a run has to say at its end. */
+#ifndef MR_CLI_OUTCOME_H
+#define MR_CLI_OUTCOME_H
 
 #include <jansson.h>
 #include <millrace/millrace.h>
 
-typedef struct mr_report {
+typedef struct mr_outcome {
     const char *path; /* of the pipeline document */
     const mr_pipeline *pipeline;
     const mr_loader *loader;
@@ -17,13 +17,13 @@ typedef struct mr_report {
     int signal;                      /* likewise, or 0 */
     const char *state;               /* file that the state was saved to, or NULL */
     bool no_digest;                  /* none was made */
-} mr_report;
+} mr_outcome;
 
-void mr_report_text(const mr_report *report);           /* on stdout, for people */
-void mr_report_json(const mr_report *report);           /* on stdout, one line */
-void mr_report_digest(const mr_report *report);         /* on stdout, the digest alone */
-void mr_report_caches(const mr_report *report);         /* on stdout: they and their stores */
-json_t *mr_report_caches_json(const mr_report *report); /* part of the JSON */
-void mr_report_skips(const mr_loader *loader);          /* on stderr, the first few */
+void mr_outcome_text(const mr_outcome *report);           /* on stdout, for people */
+void mr_outcome_json(const mr_outcome *report);           /* on stdout, one line */
+void mr_outcome_digest(const mr_outcome *report);         /* on stdout, the digest alone */
+void mr_outcome_caches(const mr_outcome *report);         /* on stdout: they and their stores */
+json_t *mr_outcome_caches_json(const mr_outcome *report); /* part of the JSON */
+void mr_outcome_skips(const mr_loader *loader);           /* on stderr, the first few */
 
 #endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* outcome.c - the figures of a run, for people and as JSON. */
+#include "outcome.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "errors.h"
+#include "text.h"
+
+enum { SKIPS_SHOWN = 10 };
+
+static mr_stats stats_of(const mr_loader *loader) {
+    mr_stats stats = {.size = (uint32_t)sizeof stats};
+    mr_loader_stats(loader, &stats);
+    return stats;
+}
+
+static double rate_of(const mr_outcome *report, const mr_stats *stats) {
+    return report->seconds > 0 ? (double)stats->samples / report->seconds : 0;
+}
+
+static int64_t epochs_of(const mr_outcome *report) {
+    return report->first_epoch < 0 ? 0 : report->last_epoch - report->first_epoch + 1;
+}
+
+static void print_counts(const mr_outcome *report, const mr_stats *stats) {
+    char samples[32], batches[32];
+    int64_t epochs = epochs_of(report);
+    printf("%s %s in %s %s", mr_text_count(samples, sizeof samples, stats->samples),
+           mr_text_plural(stats->samples, "sample", "samples"),
+           mr_text_count(batches, sizeof batches, stats->batches),
+           mr_text_plural(stats->batches, "batch", "batches"));
+    if (epochs > 1) {
+        printf(" of %lld epochs", (long long)epochs);
+    }
+    printf("%s\n", report->signal ? ", then stopped" : report->error ? ", then failed" : "");
+}
+
+/* ---- Caches ---- */
+static bool cache_at(const mr_outcome *report, int32_t i, mr_cache_stats *out) {
+    *out = (mr_cache_stats){.size = (uint32_t)sizeof *out};
+    return mr_loader_cache(report->loader, i, out) == MR_OK;
+}
+
+/* The stage whose samples the cache keeps. */
+static const char *kept_stage(const mr_outcome *report, const mr_cache_stats *cache) {
+    return mr_pipeline_stage(report->pipeline, cache->op)->name;
+}
+
+/* What happens rarely is told only where it happened. */
+static void print_if_any(int64_t n, const char *what) {
+    char number[32];
+    if (n > 0) {
+        printf(", %s %s", mr_text_count(number, sizeof number, n), what);
+    }
+}
+
+static void print_cache(const mr_outcome *report, const mr_cache_stats *cache) {
+    char hits[32], all[32];
+    int64_t asked = cache->hits + cache->misses;
+    printf("  cache        after %s: ", kept_stage(report, cache));
+    if (!cache->path) {
+        printf("no store\n");
+    } else if (asked == 0) {
+        printf("not asked\n");
+    } else {
+        printf("%.1f%% hits, %s of %s", 100 * (double)cache->hits / (double)asked,
+               mr_text_count(hits, sizeof hits, cache->hits),
+               mr_text_count(all, sizeof all, asked));
+        print_if_any(cache->waits, mr_text_plural(cache->waits, "wait", "waits"));
+        printf("\n");
+    }
+}
+
+/* What the process did to a store, whichever cache it was for. */
+static void print_store(const mr_cache_stats *store) {
+    char stored[32], bytes[32];
+    printf("  store        %s stored (%s)", mr_text_count(stored, sizeof stored, store->stored),
+           mr_text_bytes(bytes, sizeof bytes, store->bytes_stored));
+    print_if_any(store->evicted, "evicted");
+    print_if_any(store->refused, "refused");
+    print_if_any(store->damaged, "damaged");
+    printf("\n");
+}
+
+/* Caches may share a store. */
+static bool is_told(const mr_outcome *report, int32_t i, const char *path) {
+    mr_cache_stats earlier;
+    while (i-- > 0 && cache_at(report, i, &earlier)) {
+        if (earlier.path && strcmp(earlier.path, path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void mr_outcome_caches(const mr_outcome *report) {
+    mr_cache_stats cache;
+    for (int32_t i = 0; cache_at(report, i, &cache); i++) {
+        print_cache(report, &cache);
+    }
+    for (int32_t i = 0; cache_at(report, i, &cache); i++) {
+        bool any = cache.stored + cache.evicted + cache.refused + cache.damaged > 0;
+        if (any && cache.path && !is_told(report, i, cache.path)) {
+            print_store(&cache);
+        }
+    }
+}
+
+static json_t *cache_json(const mr_outcome *report, const mr_cache_stats *cache) {
+    json_t *object = json_object();
+    json_object_set_new(object, "after", mr_json_text(kept_stage(report, cache)));
+    json_object_set_new(object, "stage", json_integer(cache->op + 1));
+    json_object_set_new(object, "path", mr_json_text(cache->path));
+    json_object_set_new(object, "hits", json_integer(cache->hits));
+    json_object_set_new(object, "misses", json_integer(cache->misses));
+    json_object_set_new(object, "waits", json_integer(cache->waits));
+    json_object_set_new(object, "bytes_read", json_integer(cache->bytes_read));
+    json_object_set_new(object, "stored", json_integer(cache->stored));
+    json_object_set_new(object, "bytes_stored", json_integer(cache->bytes_stored));
+    json_object_set_new(object, "evicted", json_integer(cache->evicted));
+    json_object_set_new(object, "refused", json_integer(cache->refused));
+    json_object_set_new(object, "damaged", json_integer(cache->damaged));
+    return object;
+}
+
+json_t *mr_outcome_caches_json(const mr_outcome *report) {
+    json_t *array = json_array();
+    mr_cache_stats cache;
+    for (int32_t i = 0; cache_at(report, i, &cache); i++) {
+        json_array_append_new(array, cache_json(report, &cache));
+    }
+    return array;
+}
+
+/* ---- The whole ---- */
+void mr_outcome_text(const mr_outcome *report) {
+    char rate[32], peak[32], bound[32], digest[33];
+    mr_stats stats = stats_of(report->loader);
+    int64_t bytes = mr_memory_peak();
+    print_counts(report, &stats);
+    printf("  throughput   %s samples/s, %.3f s, %u %s, %s, %s\n",
+           mr_text_rate(rate, sizeof rate, rate_of(report, &stats)), report->seconds, stats.threads,
+           mr_text_plural(stats.threads, "thread", "threads"), stats.io, stats.cpu);
+    if (report->first_batch_seconds >= 0) {
+        printf("  first batch  %.3f s after the start\n", report->first_batch_seconds);
+    }
+    printf("  peak memory  %s (dense batches and reading: at most %s)\n",
+           bytes < 0 ? "unknown" : mr_text_bytes(peak, sizeof peak, bytes),
+           mr_text_bytes(bound, sizeof bound, stats.memory_bound));
+    mr_outcome_caches(report);
+    if (stats.skipped > 0) {
+        printf("  skipped      %lld bad %s\n", (long long)stats.skipped,
+               mr_text_plural(stats.skipped, "sample", "samples"));
+    }
+    if (!report->no_digest) {
+        mr_loader_digest(report->loader, digest);
+        printf("  digest       %s\n", digest);
+    }
+    if (report->state) {
+        char path[1024];
+        printf("  state        %s\n", mr_text_safe(path, sizeof path, report->state));
+    }
+}
+
+void mr_outcome_digest(const mr_outcome *report) {
+    char digest[33];
+    if (!report->no_digest) {
+        mr_loader_digest(report->loader, digest);
+        printf("%s\n", digest);
+    }
+}
+
+static json_t *skip_json(const mr_skip *skip) {
+    json_t *object = json_object();
+    json_object_set_new(object, "epoch", json_integer(skip->epoch));
+    json_object_set_new(object, "step", json_integer(skip->step));
+    json_object_set_new(object, "sample", json_integer(skip->sample));
+    json_object_set_new(object, "replacement", json_integer(skip->replacement));
+    json_object_set_new(object, "error", mr_error_json(skip->error));
+    return object;
+}
+
+static json_t *skips_json(const mr_loader *loader) {
+    json_t *array = json_array();
+    mr_skip skip;
+    for (int64_t i = 0; i < mr_loader_n_skips(loader); i++) {
+        if (mr_loader_skip(loader, i, &skip) == MR_OK) {
+            json_array_append_new(array, skip_json(&skip));
+        }
+    }
+    return array;
+}
+
+static void add_figures(json_t *object, const mr_outcome *report, const mr_stats *stats) {
+    bool any = report->first_batch_seconds >= 0;
+    int64_t peak = mr_memory_peak();
+    json_object_set_new(object, "samples", json_integer(stats->samples));
+    json_object_set_new(object, "batches", json_integer(stats->batches));
+    json_object_set_new(object, "epochs", json_integer(epochs_of(report)));
+    json_object_set_new(object, "seconds", json_real(report->seconds));
+    json_object_set_new(object, "samples_per_second", json_real(rate_of(report, stats)));
+    json_object_set_new(object, "first_batch_seconds",
+                        any ? json_real(report->first_batch_seconds) : json_null());
+    json_object_set_new(object, "wait_seconds", json_real((double)stats->wait_ns * 1e-9));
+    json_object_set_new(object, "peak_rss_bytes", peak < 0 ? json_null() : json_integer(peak));
+    json_object_set_new(object, "memory_bound", json_integer(stats->memory_bound));
+    json_object_set_new(object, "batch_bytes", json_integer(stats->batch_bytes));
+    json_object_set_new(object, "bytes_read", json_integer(stats->bytes_read));
+    json_object_set_new(object, "skipped", json_integer(stats->skipped));
+    json_object_set_new(object, "skips", skips_json(report->loader));
+    json_object_set_new(object, "caches", mr_outcome_caches_json(report));
+}
+
+static void add_setup(json_t *object, const mr_outcome *report, const mr_stats *stats) {
+    json_object_set_new(object, "pipeline", mr_json_text(report->path));
+    json_object_set_new(object, "pipeline_fingerprint",
+                        mr_json_text(mr_pipeline_fingerprint(report->pipeline)));
+    json_object_set_new(object, "dataset_fingerprint",
+                        mr_json_text(mr_loader_fingerprint(report->loader)));
+    json_object_set_new(object, "dataset_samples",
+                        json_integer(mr_loader_n_samples(report->loader)));
+    json_object_set_new(object, "threads", json_integer(stats->threads));
+    json_object_set_new(object, "io", mr_json_text(stats->io));
+    json_object_set_new(object, "cpu", mr_json_text(stats->cpu));
+    json_object_set_new(object, "batches_ahead", json_integer(stats->batches_ahead));
+    json_object_set_new(object, "reads_in_flight", json_integer(stats->reads_in_flight));
+    json_object_set_new(object, "morsel", json_integer(stats->morsel));
+}
+
+/* A run that failed before the loader was open has an error and nothing else to tell. */
+void mr_outcome_json(const mr_outcome *report) {
+    json_t *object = json_object();
+    if (report->loader) {
+        char digest[33];
+        mr_stats stats = stats_of(report->loader);
+        mr_loader_digest(report->loader, digest);
+        json_object_set_new(object, "digest",
+                            report->no_digest ? json_null() : json_string(digest));
+        add_figures(object, report, &stats);
+        add_setup(object, report, &stats);
+    }
+    json_object_set_new(object, "state", mr_json_text(report->state));
+    json_object_set_new(object, "signal", json_integer(report->signal));
+    json_object_set_new(object, "error",
+                        report->error ? mr_error_json(report->error) : json_null());
+    mr_json_print(object, MR_DIGITS_SHORT);
+}
+
+void mr_outcome_skips(const mr_loader *loader) {
+    int64_t kept = mr_loader_n_skips(loader), all = stats_of(loader).skipped;
+    int64_t shown = kept < SKIPS_SHOWN ? kept : SKIPS_SHOWN;
+    mr_skip skip;
+    for (int64_t i = 0; i < shown && mr_loader_skip(loader, i, &skip) == MR_OK; i++) {
+        fprintf(stderr, "skipped: %s (sample %lld, epoch %lld, step %lld; sample %lld instead)\n",
+                skip.error->source, (long long)skip.sample, (long long)skip.epoch,
+                (long long)skip.step, (long long)skip.replacement);
+        fprintf(stderr, "  %s%s%s\n", skip.error->op, skip.error->op[0] ? ": " : "",
+                skip.error->text);
+    }
+    if (all > shown) {
+        fprintf(stderr, "skipped: %lld more\n", (long long)(all - shown));
+    }
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* top.c - see top.h. Where standard error is no terminal the table comes once, at the end. */
+#include "top.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "text.h"
+
+static const double interval = 1;
+
+static void put_time(char *out, size_t size, double seconds) {
+    static const char *const units[] = {"s", "ms", "us", "ns"};
+    int unit = 0;
+    while (unit < 3 && seconds < 0.9995) {
+        seconds *= 1000;
+        unit++;
+    }
+    snprintf(out, size, "%.3g %s", seconds, units[unit]);
+}
+
+/* What the workers' time is made of; the rest happens beside them. */
+static bool is_workers(const mr_line *line) {
+    return line->kind == MR_LINE_OP || strcmp(line->name, "fill") == 0 ||
+           strcmp(line->name, "sample") == 0 || strcmp(line->name, "seal") == 0 ||
+           strcmp(line->name, "wait_read") == 0 || strcmp(line->name, "wait_work") == 0;
+}
+
+static void draw_line(const mr_line *line, double whole) {
+    char mean[16], p50[16], p99[16], count[32], share[16] = "";
+    put_time(mean, sizeof mean, line->mean);
+    put_time(p50, sizeof p50, line->p50);
+    put_time(p99, sizeof p99, line->p99);
+    if (is_workers(line) && whole > 0) {
+        snprintf(share, sizeof share, "%.1f %%", 100 * line->seconds / whole);
+    }
+    fprintf(stderr, "%-20.20s %12s %9s %9s %9s %8s\n", line->name,
+            mr_text_count(count, sizeof count, line->count), mean, p50, p99, share);
+}
+
+/* Of all workers: on samples, sealing batches, waiting. */
+static double time_of_workers(const mr_loader *loader) {
+    double seconds = 0;
+    for (int32_t i = 0; i < mr_loader_n_lines(loader); i++) {
+        mr_line line = {.size = (uint32_t)sizeof line};
+        mr_loader_line(loader, i, &line);
+        bool part = line.kind == MR_LINE_OP || strcmp(line.name, "fill") == 0; /* of a sample */
+        seconds += is_workers(&line) && !part ? line.seconds : 0;
+    }
+    return seconds;
+}
+
+static void draw_table(mr_top *top) {
+    static const mr_line_kind order[] = {MR_LINE_OP, MR_LINE_WORK, MR_LINE_WAIT};
+    double whole = time_of_workers(top->loader);
+    if (top->drawn > 0) {
+        fprintf(stderr, "\033[%dA\033[J", top->drawn);
+    }
+    fprintf(stderr, "%-20s %12s %9s %9s %9s %8s\n", "", "count", "mean", "p50", "p99", "workers");
+    top->drawn = 1;
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
+        for (int32_t i = 0; i < mr_loader_n_lines(top->loader); i++) {
+            mr_line line = {.size = (uint32_t)sizeof line};
+            mr_loader_line(top->loader, i, &line);
+            if (line.kind == order[k] && line.count > 0) {
+                draw_line(&line, whole);
+                top->drawn++;
+            }
+        }
+    }
+    fflush(stderr);
+}
+
+static mr_status write_metrics(const mr_top *top, mr_error *err) {
+    char *text = NULL;
+    mr_status status = mr_loader_metrics(top->loader, &text, err);
+    if (status == MR_OK) {
+        status = mr_file_replace(top->metrics, text, strlen(text), err);
+    }
+    mr_free(text);
+    return status;
+}
+
+void mr_top_begin(mr_top *top, const mr_loader *loader, bool table, const char *metrics) {
+    *top = (mr_top){.loader = loader, .table = table, .metrics = metrics};
+    top->in_place = mr_terminal(stderr);
+    top->next = mr_clock();
+}
+
+mr_status mr_top_update(mr_top *top, mr_error *err) {
+    if ((!top->table && !top->metrics) || mr_clock() < top->next) {
+        return MR_OK;
+    }
+    top->next = mr_clock() + interval;
+    if (top->table && top->in_place) {
+        draw_table(top);
+    }
+    return top->metrics ? write_metrics(top, err) : MR_OK;
+}
+
+mr_status mr_top_end(mr_top *top, mr_error *err) {
+    if (top->table) {
+        draw_table(top);
+    }
+    return top->metrics ? write_metrics(top, err) : MR_OK;
+}
