@@ -17,6 +17,7 @@ from . import _core, _tables
 from ._errors import SampleError, StateError
 from ._loader import Batch, Loader, Ragged
 from ._pipeline import Pipeline, dataset, source_function as _source_function
+from ._report import Report, report
 from ._show import show
 
 __version__ = _core.version
@@ -29,8 +30,8 @@ globals().update(_sources)
 for _function in _sources.values():
     _function.__module__ = __name__
 
-__all__ = ["Batch", "IMAGENET_MEAN", "IMAGENET_STD", "Loader", "Pipeline", "Ragged", "SampleError",
-           "StateError", "dataset", "show", *_sources]
+__all__ = ["Batch", "IMAGENET_MEAN", "IMAGENET_STD", "Loader", "Pipeline", "Ragged", "Report",
+           "SampleError", "StateError", "dataset", "report", "show", *_sources]
 
 
 def __getattr__(name):

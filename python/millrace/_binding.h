@@ -43,6 +43,12 @@ const char *dtype_format(mr_dtype dtype);
 int dtype_of_format(const char *format, Py_ssize_t item_size); /* or -1 */
 int dtype_of_name(const char *name);                           /* or -1, with an exception set */
 
+/* ---- _trace.c: functions of the module, and a loader's lines ---- */
+PyObject *trace_text(PyObject *module, PyObject *args);
+PyObject *trace_page(PyObject *module, PyObject *args);
+PyObject *trace_export(PyObject *module, PyObject *args);
+PyObject *lines_of(const mr_loader *loader);
+
 /* ---- _host.c: Python functions as ops, Python objects as sources ---- */
 extern PyType_Spec host_spec;
 

@@ -371,16 +371,17 @@ static int parse_loader(PyObject *args, PyObject *keywords, module_state *state,
                             "reads",       "read_ahead_bytes",
                             "disable_cpu", "allocator",
                             "log",         "io",
-                            NULL};
+                            "trace",       NULL};
     mr_options *o = &v->options;
     int digest = 0, poison = 0;
     long long seed = -1, batch = 0, epochs = 0, first = 0, read_ahead = 0;
     long long threads = 0, world = 0, rank = 0, ahead = 0, reads = 0;
     Py_ssize_t state_size = 0;
-    if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "O!|LLLLLLz#ppLLLLzOOs", names, state->pipeline, &v->pipeline, &threads,
-            &world, &rank, &seed, &batch, &epochs, &o->state, &state_size, &digest, &poison, &first,
-            &ahead, &reads, &read_ahead, &o->disable_cpu, &v->allocator, &v->log, &v->io)) {
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|LLLLLLz#ppLLLLzOOsz", names,
+                                     state->pipeline, &v->pipeline, &threads, &world, &rank, &seed,
+                                     &batch, &epochs, &o->state, &state_size, &digest, &poison,
+                                     &first, &ahead, &reads, &read_ahead, &o->disable_cpu,
+                                     &v->allocator, &v->log, &v->io, &o->trace)) {
         return 0;
     }
     o->threads = at_most_uint32(threads);
@@ -664,6 +665,28 @@ static PyObject *loader_is_inside(PyObject *object, PyObject *unused) {
     return PyBool_FromLong(h && host_is_inside(h));
 }
 
+static PyObject *loader_lines(PyObject *object, PyObject *unused) {
+    mr_loader *l = usable((loader *)object);
+    (void)unused;
+    return l ? lines_of(l) : NULL;
+}
+
+static PyObject *loader_metrics(PyObject *object, PyObject *unused) {
+    mr_loader *l = usable((loader *)object);
+    mr_error err = MR_ERROR_INIT;
+    char *text = NULL;
+    (void)unused;
+    if (!l) {
+        return NULL;
+    }
+    if (mr_loader_metrics(l, &text, &err) < 0) {
+        return PyErr_NoMemory();
+    }
+    PyObject *result = PyUnicode_FromString(text);
+    mr_free(text);
+    return result;
+}
+
 #define LOADER_NUMBER(name, function)                                                              \
     static PyObject *loader_get_##name(PyObject *object, void *unused) {                           \
         (void)unused;                                                                              \
@@ -689,6 +712,8 @@ static PyMethodDef loader_methods[] = {
     {"flush", loader_flush, METH_NOARGS, "Waits until what they keep is written."},
     {"skips", loader_skips, METH_NOARGS, "Bad samples that were replaced."},
     {"is_inside", loader_is_inside, METH_NOARGS, "Whether this thread is one of its threads."},
+    {"lines", loader_lines, METH_NOARGS, "How often and how long each op ran."},
+    {"metrics", loader_metrics, METH_NOARGS, "The figures as Prometheus wants them."},
     {"close", loader_close, METH_NOARGS, "Ends its threads."},
     {NULL, NULL, 0, NULL},
 };
@@ -778,6 +803,9 @@ static void free_module(void *module) {
 static PyMethodDef module_methods[] = {
     {"tables", tables, METH_NOARGS, "Ops, sources and settings with their parameters."},
     {"use_raiser", use_raiser, METH_O, "Which function raises errors."},
+    {"trace_text", trace_text, METH_VARARGS, "What a trace says, as text."},
+    {"trace_page", trace_page, METH_VARARGS, "Writes a page about one trace or two."},
+    {"trace_export", trace_export, METH_VARARGS, "Writes every span."},
     {NULL, NULL, 0, NULL},
 };
 

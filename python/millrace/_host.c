@@ -432,10 +432,12 @@ static mr_status map_here(const map_params *p, mr_call *call, const mr_view *in,
                           mr_view *out, mr_error *err) {
     host *self = p->host;
     const function *f = &self->functions[p->index];
+    uint64_t begun = mr_wait_begin(call);
     PyGILState_STATE gil;
     if (!enter(self, &gil)) {
         return no_thread(err);
     }
+    mr_wait_end(call, begun);
     PyObject *sample = sample_of(self, f, in, n_in);
     PyObject *result = sample ? call_function(self, f, &call->key, sample) : NULL;
     mr_status status = result ? store_result(self, f, result, call->state, out, err) : MR_E_HOST;

@@ -3,6 +3,8 @@
 import atexit
 import json
 import operator
+import os
+import sys
 import threading
 import time
 import weakref
@@ -182,6 +184,8 @@ class Loader:
         self._convert = _converter(options["to"])
         self._nest = options["to"] == "torch" and options["ragged"] == "nested"
         self._calls = [(call, _host.wants_random(call)) for call in pipeline._batch_calls]
+        self._options["trace"] = options["trace"] and os.fspath(options["trace"])
+        self._range = _torch_range if options["to"] == "torch" else None
         self.rank, self.world = _world.detect(options["rank"], options["world"])
         state = self._options.pop("state")
         self._open(json.dumps(state) if state is not None else None)
@@ -202,7 +206,7 @@ class Loader:
         if o["io"] not in ("auto", "uring", "pread"):
             raise ValueError(f'io cannot be {o["io"]!r}\n  hint: known: auto, uring, pread')
         return {**given, "digest": o["digest"], "io": o["io"], "disable_cpu": o["disable_cpu"],
-                "allocator": allocator, "log": _log}
+                "allocator": allocator, "log": _log, "trace": o["trace"]}
 
     def _open(self, state=None, first_epoch=0):
         """Replaces what is open, unless it fails."""
@@ -258,10 +262,17 @@ class Loader:
         return self
 
     def __next__(self):
-        raw = self._opened().next()
+        raw = self._next_raw()
         if raw is None:
             raise StopIteration
         return self._finish(raw)
+
+    def _next_raw(self):
+        core = self._opened()
+        if self._range is None or not (wait := self._range()):
+            return core.next()
+        with wait:
+            return core.next()
 
     def _finish(self, raw):
         if self._started is None:
@@ -323,17 +334,28 @@ class Loader:
 
     def stats(self):
         """What it did so far: samples, batches, rate, time spent waiting, memory; caches: for each
-        cache of the pipeline what it found, and what this process stored and evicted."""
+        cache of the pipeline what it found, and what this process stored and evicted; lines: how
+        often and how long each op ran, and what threads waited for."""
         stats = self._opened().stats()
         stats["caches"] = self._opened().caches()
         seconds = time.monotonic() - self._started if self._started else 0.0
         stats["samples_per_second"] = self._seen / seconds if seconds > 0 else 0.0
         stats["wait_seconds"] = stats.pop("wait_ns") / 1e9
+        stats["lines"] = self._core.lines()
         return stats
 
     def flush(self):
         """Waits until what the caches keep so far is written; close() does so too."""
         self._opened().flush()
+
+    @property
+    def trace(self):
+        """The file that spans are written to, or None."""
+        return self._options["trace"]
+
+    def metrics(self):
+        """The figures of stats() as text that Prometheus scrapes."""
+        return self._opened().metrics()
 
     def skips(self):
         """Bad samples that were replaced (on_error="skip"): a dictionary for each."""
@@ -368,6 +390,14 @@ class Loader:
     def _repr_html_(self):
         from html import escape
         return f"<pre>{escape(repr(self))}</pre>"
+
+
+def _torch_range():
+    """A range that torch's profiler shows around the wait for a batch, or None while it is off."""
+    torch = sys.modules["torch"]
+    if not torch.autograd._profiler_enabled():
+        return None
+    return torch.profiler.record_function("millrace: next batch")
 
 
 def _type_text(dtype, dims, layout):

@@ -241,7 +241,8 @@ class Pipeline:
 
     def loader(self, *, seed=None, epochs=None, batch=None, to="numpy", threads=0, rank=None,
                world=None, digest=False, ragged="values", pin=None, state=None, batches_ahead=0,
-               reads=0, read_ahead_bytes=0, io="auto", disable_cpu=None, allocator=None):
+               reads=0, read_ahead_bytes=0, io="auto", disable_cpu=None, allocator=None,
+               trace=None):
         """Opens the dataset and starts the threads; iterate over what it returns.
 
         seed, epochs, batch: instead of the pipeline's. batch counts over all ranks together.
@@ -254,7 +255,8 @@ class Pipeline:
         ragged: fields whose size varies as "values" (values and offsets) or, for torch, "nested".
         pin: batches in pinned memory; by default for torch where there is a CUDA device.
         batches_ahead, reads, read_ahead_bytes, io, disable_cpu: as the command's options.
-        allocator: size -> object with a writable buffer, for batch memory."""
+        allocator: size -> object with a writable buffer, for batch memory.
+        trace: write what every thread does to this file, for millrace.report()."""
         from ._loader import Loader
         options = {name: value for name, value in locals().items()
                    if name not in ("self", "Loader")}

@@ -257,3 +257,12 @@ def test_torch_functions_in_map():
         image = next(loader)["image"]
     with photos().normalize().batch(10).shuffle(False).loader(to="torch") as loader:
         assert torch.equal(image, next(loader)["image"])
+
+
+def test_the_profiler_shows_the_wait_for_a_batch():
+    loader = mr.synthetic(samples=32, shape=[4]).batch(8).loader(to="torch")
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in loader:
+            pass
+    ranges = [e for e in profile.events() if e.name == "millrace: next batch"]
+    assert len(ranges) == 5  # four batches and the end

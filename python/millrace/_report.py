@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports on traces: what loader(trace=...) wrote, as text, figures and pages."""
+import html
+import json
+import os
+import tempfile
+
+from . import _core
+
+_REPORT, _EXPLAIN, _JSON = range(3)
+_EXPORTS = {"chrome": 0, "csv": 1}
+
+
+class Report:
+    """What a trace says. print() shows it as text, a notebook as a page; verdict and figures are
+    for programs."""
+
+    def __init__(self, trace, other):
+        self.trace, self.other = trace, other
+
+    @property
+    def text(self):
+        """Verdict, table of ops, waits, batches, slowest samples."""
+        return _core.trace_text(self.trace, _REPORT)
+
+    def explain(self):
+        """The arithmetic behind the verdict."""
+        return _core.trace_text(self.trace, _EXPLAIN)
+
+    @property
+    def figures(self):
+        """Every figure, as a dictionary."""
+        return json.loads(_core.trace_text(self.trace, _JSON))
+
+    @property
+    def verdict(self):
+        return self.figures["verdict"]
+
+    def save(self, path):
+        """Writes the page, complete in one file."""
+        _core.trace_page(self.trace, self.other, os.fspath(path))
+
+    def export(self, path, format="chrome"):
+        """Writes every span: "chrome" for ui.perfetto.dev, or "csv"."""
+        if format not in _EXPORTS:
+            raise ValueError(f'format must be one of {", ".join(_EXPORTS)}, not {format!r}')
+        _core.trace_export(self.trace, _EXPORTS[format], os.fspath(path))
+
+    @property
+    def html(self):
+        handle, path = tempfile.mkstemp(suffix=".html")
+        os.close(handle)
+        try:
+            self.save(path)
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+        finally:
+            os.unlink(path)
+
+    def __str__(self):
+        return self.text
+
+    def __repr__(self):
+        return f"<millrace.Report {self.trace}: {self.verdict['title']}>"
+
+    def _repr_html_(self):
+        return (f'<iframe srcdoc="{html.escape(self.html)}" title="millrace report" '
+                'style="width:100%;height:760px;border:0;border-radius:12px"></iframe>')
+
+
+def report(trace, other=None, out=None):
+    """Reads what loader(trace=FILE) or `millrace run --trace FILE` wrote; a loader stands for its
+    file. With another trace the page compares the two. out: write the page there."""
+    paths = [getattr(t, "trace", t) if t is not None else None for t in (trace, other)]
+    if paths[0] is None:
+        raise ValueError("this loader wrote no trace: open it with loader(trace=FILE)")
+    result = Report(*(os.fspath(p) if p is not None else None for p in paths))
+    result.verdict  # a file that is no trace is refused here, not later
+    if out is not None:
+        result.save(out)
+    return result

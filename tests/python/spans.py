@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An independent reader of traces: the figures of a report, computed again from the file's bytes by
+other means. Written from src/span/span.h's description of the format and from docs/tracing.md."""
+import json
+import struct
+
+import numpy as np
+
+KINDS = ["read", "fill", "op", "stream", "part", "sample", "seal", "wait_read", "wait_work",
+         "wait_batch", "deliver", "consume", "wait_host", "store_read", "store_write", "store_wait"]
+SPAN = np.dtype([("start", "<u8"), ("duration", "<u8"), ("item", "<i8"), ("batch", "<u4"),
+                 ("bytes_in", "<u4"), ("bytes_out", "<u4"), ("kind", "u1"), ("n_ops", "u1"),
+                 ("op", "<u2"), ])
+
+
+class Trace:
+    def __init__(self, path):
+        data = open(path, "rb").read()
+        magic, version, size = struct.unpack_from("<8sII", data)
+        assert magic == b"MRTRACE\n" and version == 1
+        self.header = json.loads(data[16:16 + size])
+        self.end, parts, at = None, [], 16 + size
+        while at + 16 <= len(data):
+            tag, track, size = struct.unpack_from("<IIQ", data, at)
+            at += 16
+            if tag == 1:
+                n = min(size, len(data) - at) // SPAN.itemsize
+                spans = np.frombuffer(data, SPAN, n, at)
+                parts.append((np.full(n, track), spans))
+            else:
+                self.end = json.loads(data[at:at + size])
+            at += size
+        self.tracks = np.concatenate([t for t, _ in parts]) if parts else np.zeros(0, int)
+        self.spans = np.concatenate([s for _, s in parts]) if parts else np.zeros(0, SPAN)
+
+    def of(self, kind):
+        return self.spans[self.spans["kind"] == KINDS.index(kind)]
+
+
+def times(spans):
+    """Count, total, mean, p50 and p99, in seconds: a quantile is the element at floor(q * n)."""
+    d = np.sort(spans["duration"])
+    n = len(d)
+    at = lambda q: float(d[min(int(q * n), n - 1)]) * 1e-9 if n else 0.0
+    total = float(d.sum()) * 1e-9
+    return {"count": n, "total": total, "mean": total / n if n else 0.0, "p50": at(0.5),
+            "p99": at(0.99)}
+
+
+def op_times(trace):
+    """Of every op: by itself, or its share of the streams it runs in."""
+    ops = trace.header["ops"]
+    measured, streams = trace.spans[np.isin(trace.spans["kind"], [2, 4])], trace.of("stream")
+    result = [times(measured[measured["op"] == i]) for i in range(len(ops))]
+    for first in sorted(set(streams["op"].tolist())):
+        of_it = streams[streams["op"] == first]
+        members = range(first, first + ops[first]["stream"])
+        parts = sum(result[i]["total"] for i in members)
+        whole = float(of_it["duration"].sum()) * 1e-9
+        for i in members:
+            result[i]["total"] *= whole / parts
+            result[i]["count"] = len(of_it)
+    return [{"name": op["name"], **t} for op, t in zip(ops, result)]
+
+
+def batch_times(trace):
+    """Lotus's quantities for every batch that was taken."""
+    result = {}
+    for spans, name in ((trace.of("sample"), "work"), (trace.of("wait_batch"), "wait"),
+                        (trace.of("consume"), "consume")):
+        for batch, duration in zip(spans["batch"].tolist(), spans["duration"].tolist()):
+            entry = result.setdefault(batch, {"work": 0, "wait": 0, "consume": 0})
+            entry[name] += duration * 1e-9
+    for span in trace.of("seal"):
+        result[int(span["batch"])]["ready"] = float(span["start"] + span["duration"]) * 1e-9
+    for span in trace.of("deliver"):
+        result[int(span["batch"])]["taken"] = float(span["start"]) * 1e-9
+    taken = {b: e for b, e in sorted(result.items()) if "taken" in e}
+    for b, entry in taken.items():
+        entry["delay"] = max(0, entry["taken"] - entry["ready"])
+        entry["overtaken"] = any(o > b and e["ready"] < entry["ready"] for o, e in taken.items())
+    return taken
+
+
+def rate(trace):
+    """Samples a second, from the first batch's delivery to the last's."""
+    taken = [e["taken"] for e in batch_times(trace).values()]
+    first = trace.header["setup"]["batch"]
+    return (trace.end["samples"] - first) / (taken[-1] - taken[0])
+
+
+def slowest(trace, n=100):
+    spans = trace.of("sample")
+    return np.sort(spans["duration"])[::-1][:n] * 1e-9

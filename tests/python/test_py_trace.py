@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces from Python: figures against an independent reader, pages, verdicts, errors."""
+import json
+import os
+import time
+
+import numpy as np
+import pytest
+
+import millrace as mr
+import spans
+
+PHOTOS = os.path.join(os.path.dirname(__file__), "..", "cli", "data", "photos")
+
+
+def photos():
+    return (mr.files(PHOTOS).decode_image().random_resized_crop(24).random_flip().normalize()
+            .batch(4))
+
+
+def traced(pipeline, path, **options):
+    with pipeline.loader(trace=path, **options) as loader:
+        for _ in loader:
+            pass
+    return mr.report(path)
+
+
+def close(a, b):
+    assert a == pytest.approx(b, rel=1e-6, abs=2e-9)
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_figures_against_an_independent_reader(tmp_path, fuse):
+    path = tmp_path / "trace"
+    report = traced(photos().fuse(fuse), path, epochs=12, threads=2, seed=3)
+    figures, trace = report.figures, spans.Trace(path)
+    assert figures["spans"] == len(trace.spans) and figures["damaged"] == 0
+    assert figures["samples"] == 120 and figures["n_batches"] == 36
+    for got, wanted in zip(figures["ops"], spans.op_times(trace), strict=True):
+        assert got["name"] == wanted["name"]
+        for name in ("count", "total", "mean", "p50", "p99"):
+            close(got[name], wanted[name])
+    for kind, got in figures["kinds"].items():
+        wanted = spans.times(trace.of(kind))
+        for name in ("count", "total", "mean", "p50", "p99"):
+            close(got[name], wanted[name])
+    batches = spans.batch_times(trace)
+    assert [row[0] for row in figures["batches"]] == list(batches)
+    for row, wanted in zip(figures["batches"], batches.values(), strict=True):
+        close(row[2], wanted["ready"])
+        close(row[4], wanted["taken"])
+        close(row[5], wanted["work"])
+        close(row[6], wanted["wait"])
+        close(row[7], wanted["consume"])
+        assert row[8] == wanted["overtaken"]
+    totals = figures["batch_totals"]
+    close(totals["mean_delay"], np.mean([b["delay"] for b in batches.values()]))
+    assert totals["overtaken"] == sum(b["overtaken"] for b in batches.values())
+    close([s["seconds"] for s in figures["slowest"]], spans.slowest(trace).tolist())
+    assert all(s["name"].endswith((".jpg", ".png")) for s in figures["slowest"])
+    close(figures["verdict"]["rate"], spans.rate(trace))
+
+
+def test_samples_nest_in_their_threads(tmp_path):
+    """What Chrome's format wants: the spans of a worker lie inside each other or apart."""
+    path = tmp_path / "trace"
+    traced(photos(), path, epochs=4, threads=2).export(tmp_path / "trace.json")
+    events = json.load(open(tmp_path / "trace.json"))["traceEvents"]
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert sorted(names.values())[0] == "consumer" and "worker 1" in names.values()
+    for tid in names:
+        open_until = []
+        for e in sorted((e for e in events if e["ph"] == "X" and e["tid"] == tid),
+                        key=lambda e: (e["ts"], -e["dur"])):
+            while open_until and open_until[-1] <= e["ts"] + 1e-6:
+                open_until.pop()
+            assert not open_until or e["ts"] + e["dur"] <= open_until[-1] + 2e-3
+            open_until.append(e["ts"] + e["dur"])
+    for phase in ("b", "e"):
+        assert sum(e["ph"] == phase for e in events) == 40
+    known = {"name", "cat", "ph", "pid", "tid", "ts", "dur", "id", "bp", "args"}
+    for e in events:
+        assert set(e) <= known and e["ph"] in "XbesfM" and isinstance(e["pid"], int)
+        assert e["ph"] == "M" or e["ts"] >= 0
+    flows = {phase: sorted(e["id"] for e in events if e["ph"] == phase) for phase in "sf"}
+    assert flows["s"] == flows["f"] == list(range(12))
+
+
+def test_csv(tmp_path):
+    path = tmp_path / "trace"
+    traced(photos(), path, threads=1).export(tmp_path / "trace.csv", "csv")
+    lines = open(tmp_path / "trace.csv").read().splitlines()
+    trace = spans.Trace(path)
+    assert lines[0] == "track,kind,name,start_ns,duration_ns,sample,batch,bytes_in,bytes_out"
+    assert len(lines) == 1 + len(trace.spans)
+    assert sum(int(line.split(",")[4]) for line in lines[1:]) == trace.spans["duration"].sum()
+    with pytest.raises(ValueError):
+        mr.report(path).export(tmp_path / "x", "xml")
+
+
+def test_a_function_under_the_lock_is_the_verdict(tmp_path):
+    def slow(sample):
+        until = time.perf_counter() + 0.001
+        while time.perf_counter() < until:
+            pass
+        return sample
+    pipeline = mr.synthetic(samples=400, shape=[4]).map(slow).batch(8)
+    report = traced(pipeline, tmp_path / "trace", threads=2)
+    assert report.verdict["bound"] == "host" and report.verdict["title"] == "Python-bound"
+    assert report.figures["kinds"]["wait_host"]["count"] == 400
+
+
+def test_a_store_that_is_being_filled_leaves_spans(tmp_path):
+    if not hasattr(mr.Pipeline, "cache"):
+        pytest.skip("this build has no store")
+    pipeline = (mr.files(PHOTOS).decode_image().cache(path=str(tmp_path / "store"), size=10 ** 8)
+                .center_crop(16).batch(4))
+    first = traced(pipeline, tmp_path / "a", epochs=1).figures["kinds"]
+    assert first["store_read"]["count"] == 10 and first["store_write"]["count"] == 10
+    second = traced(pipeline, tmp_path / "b", epochs=2).figures["kinds"]
+    assert second["store_read"]["count"] == 20 and "store_write" not in second
+
+
+def test_live_figures():
+    with photos().loader(epochs=3, threads=2) as loader:
+        for _ in loader:
+            pass
+        lines = {line["name"]: line for line in loader.stats()["lines"]}
+        metrics = loader.metrics()
+    assert lines["decode_image"]["count"] == lines["sample"]["count"] == 30
+    assert lines["decode_image"]["kind"] == "op" and lines["wait_batch"]["kind"] == "wait"
+    assert lines["decode_image"]["seconds"] > lines["random_flip"]["seconds"] > 0
+    assert "millrace_samples_total 30\n" in metrics
+    for line in metrics.splitlines():
+        name, _, value = line.rpartition(" ")
+        assert line.startswith("# ") or (name and float(value) >= 0)
+
+
+def test_pages(tmp_path):
+    path = tmp_path / "trace"
+    report = traced(photos(), path, epochs=30)
+    assert "<!doctype html>" in report.html and len(report.html) < 2_000_000
+    assert report._repr_html_().startswith("<iframe srcdoc=")
+    mr.report(path, path, out=tmp_path / "two.html")
+    assert os.path.getsize(tmp_path / "two.html") > 0
+    assert "samples/s" in str(report) and "highest rate" in report.explain()
+
+
+def test_bad_input(tmp_path):
+    (tmp_path / "no").write_bytes(b"not a trace")
+    with pytest.raises(RuntimeError, match="is not a trace"):
+        mr.report(tmp_path / "no")
+    with pytest.raises(FileNotFoundError):
+        mr.report(tmp_path / "missing")
+    with photos().loader() as loader:
+        with pytest.raises(ValueError, match="no trace"):
+            mr.report(loader)
+    path = tmp_path / "trace"
+    traced(photos(), path)
+    data = path.read_bytes()
+    path.write_bytes(data[:len(data) // 2])
+    assert "cut off" in mr.report(path).figures["missing"]
