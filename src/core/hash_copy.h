@@ -9,18 +9,18 @@
 #include <xxhash.h>
 
 static inline uint64_t hash_copy(void *to, const void *from, size_t size) {
-    enum { BLOCK = 8192 };
+    const size_t block = 8192;
     if (!to) {
         return XXH3_64bits(from, size);
     }
-    if (size <= 2 * BLOCK) {
+    if (size <= 2 * block) {
         memcpy(to, from, size);
         return XXH3_64bits(to, size);
     }
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
-    for (size_t at = 0; at < size; at += BLOCK) {
-        size_t n = size - at < BLOCK ? size - at : BLOCK;
+    for (size_t at = 0; at < size; at += block) {
+        size_t n = size - at < block ? size - at : block;
         memcpy((char *)to + at, (const char *)from + at, n);
         XXH3_64bits_update(&state, (const char *)to + at, n);
     }

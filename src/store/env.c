@@ -24,7 +24,7 @@ struct mr_env {
     atomic_bool doubtful;
     int turns; /* file descriptor, and the byte of it that writers lock */
     off_t turn;
-    bool torn;         /* a fault in the middle of a change: nobody writes here again */
+    atomic_bool torn;  /* a fault in the middle of a change: nobody writes here again */
     mr_store_key hand; /* where eviction goes on */
     int64_t written;   /* since write-back was last started */
 };
@@ -394,6 +394,12 @@ static mr_env_result outcome(int code, mr_error *err) {
     return MR_ENV_FAILED;
 }
 
+static void tear(mr_env *env, bool faulted) {
+    if (faulted) {
+        atomic_store(&env->torn, true);
+    }
+}
+
 /* After a fault in the middle of a change LMDB's own notes about it, some of them on a stack that
  * is gone, cannot be trusted to undo it. The transaction is left where it is and the turn kept:
  * others find the environment busy until this process ends, and the kernel gives LMDB's lock back.
@@ -402,7 +408,7 @@ static int end_write(mr_env *env, MDB_txn *txn, int code) {
     call c = {.txn = txn};
     if (code == 0) {
         code = guarded(env, do_commit, &c);
-        env->torn = c.faulted;
+        tear(env, c.faulted);
     } else if (!env->torn) {
         mdb_txn_abort(txn);
     }
@@ -415,7 +421,7 @@ static int end_write(mr_env *env, MDB_txn *txn, int code) {
 /* A change; see end_write. */
 static int change(mr_env *env, void (*body)(void *), call *c) {
     int code = guarded(env, body, c);
-    env->torn = env->torn || c->faulted;
+    tear(env, c->faulted);
     return code;
 }
 
