@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 static inline uint64_t hash_copy(void *to, const void *from, size_t size) {
-    const size_t block = 8192;
+    const size_t block = 8192, ahead = 2048, line = 64;
     if (!to) {
         return XXH3_64bits(from, size);
     }
@@ -22,6 +22,9 @@ static inline uint64_t hash_copy(void *to, const void *from, size_t size) {
     for (size_t at = 0; at < size; at += block) {
         size_t n = size - at < block ? size - at : block;
         memcpy((char *)to + at, (const char *)from + at, n);
+        for (size_t next = at + n; next < size && next < at + n + ahead; next += line) {
+            __builtin_prefetch((const char *)from + next);
+        }
         XXH3_64bits_update(&state, (const char *)to + at, n);
     }
     return XXH3_64bits_digest(&state);
