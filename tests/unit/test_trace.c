@@ -262,7 +262,6 @@ static mr_bound bound_of(mr_trace *trace) {
 /* On a machine whose CPUs are taken away now and then a run may truly be bound by something else,
  * so one of a few must be as it was meant to be. */
 static mr_bound bound_of_one(const char *op, int64_t consume_ns, mr_bound meant) {
-    enum { TRIES = 6 };
     mr_bound bound = MR_BOUND_UNKNOWN;
     for (int i = 0; i < TRIES && bound != meant; i++) {
         bound = bound_of(run_traced(op, 2, consume_ns));
