@@ -132,7 +132,7 @@ def measure_trials(folder, names, rounds):
                 command = [PROGRAM, "photos", folder, store + "/s", AFTER, "1"]
                 done = together([(command, None)] * n)
                 row[f"millrace_{n}"] = max(one["seconds"] for one in done)
-                row[f"millrace_made_{n}"] = sum(one["misses"] for one in done)
+                row[f"millrace_made_{n}"] = sum(one["made"] for one in done)
             with Folder() as store:
                 done = together([rival("torch", "store_diskcache.py", "trial", names, store)] * n)
                 row[f"diskcache_{n}"] = max(one["seconds"] for one in done)

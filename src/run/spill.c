@@ -19,6 +19,7 @@
 
 enum {
     QUEUE_BYTES = 256 << 20, /* makers wait beyond this */
+    QUEUE_ITEMS = 1024,      /* or this: each has a claim, and the kernel walks all of them */
     GROUP = 64,              /* values in a transaction */
     GROUP_BYTES = 32 << 20,
     IDLE_BYTES = 16 << 20, /* of buffers that are kept */
@@ -178,9 +179,13 @@ static void close_all(mr_store *store) {
     }
 }
 
+static bool is_full(mr_store *store) {
+    return store->queued_bytes > QUEUE_BYTES || atomic_load(&store->n_pending) > QUEUE_ITEMS;
+}
+
 static void wait_for_room(mr_store *store) {
     const struct timespec deadline = after(patience_ns);
-    while (store->queued_bytes > QUEUE_BYTES && !store->stopping) {
+    while (is_full(store) && !store->stopping) {
         if (pthread_cond_timedwait(&store->room, &store->lock, &deadline) == ETIMEDOUT) {
             close_all(store); /* the disk is stuck: the training is not to be */
             return;
