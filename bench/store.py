@@ -90,6 +90,15 @@ def photos(folder, store, epochs, after=AFTER):
     return run([PROGRAM, "photos", folder, store, after, str(epochs)])
 
 
+def first_epochs(folder, pairs=5):
+    """Without a store and with an empty one, in turn; the first pair, after other work, warms up."""
+    rows = []
+    for _ in range(pairs + 1):
+        with Folder() as store:
+            rows.append({"off": photos(folder, "-", 1)["rates"][0], "first": photos(folder, store + "/s", 1)["rates"][0]})
+    return medians(rows[1:])
+
+
 def measure_epochs(folder, names, rounds, seconds):
     """Samples a second of the same work, kept and made anew."""
     rows = []
@@ -98,10 +107,9 @@ def measure_epochs(folder, names, rounds, seconds):
         command, variables = rival(environment, program, *work, "--prepare")
         subprocess.run(command, env=variables, check=True, capture_output=True)
     for _ in range(rounds):
+        row = first_epochs(folder)
         with Folder() as store:
-            row = {"off": photos(folder, "-", 1)["rates"][0]}
-            cold = photos(folder, store + "/s", 1)
-            row["first"] = cold["rates"][0]
+            photos(folder, store + "/s", 1)
             warm = photos(folder, store + "/s", 8)
             row["second"] = statistics.median(warm["rates"])
             row["ffcv"] = run_rival("ffcv", "store_ffcv.py", *work, "--seconds", str(seconds))["samples_per_second"]

@@ -30,7 +30,7 @@ static void print_result(const verify *run, int signal) {
            mr_text_count(checked, sizeof checked, run->checked),
            mr_text_plural(run->checked, "entry", "entries"));
     if (run->damaged > 0) {
-        printf("%lld damaged and deleted", (long long)run->damaged);
+        printf("%lld damaged: that part starts anew", (long long)run->damaged);
     } else {
         printf("none damaged");
     }

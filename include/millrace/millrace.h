@@ -326,7 +326,7 @@ typedef struct mr_cache_stats {
     int64_t stored, bytes_stored;
     int64_t evicted;
     int64_t refused; /* not stored: full, or failing */
-    int64_t damaged; /* found damaged, deleted and made again */
+    int64_t damaged; /* found damaged, and made again */
 } mr_cache_stats;
 
 /* Stores are written behind the consumer's back: waits until what the caches keep so far is written
@@ -375,7 +375,8 @@ typedef struct mr_store_visitor {
 MR_API mr_status mr_store_stat(const char *params, const mr_store_visitor *visitor,
                                mr_store_info *out, mr_error *err);
 
-/* Reads every value and checks it; damaged ones are deleted and counted. */
+/* Reads every value and checks it. Damaged ones are counted, and the parts of the store that they
+ * lie in start anew when it is next opened by one process alone. */
 MR_API mr_status mr_store_verify(const char *params, const mr_store_visitor *visitor,
                                  int64_t *checked, int64_t *damaged, mr_error *err);
 

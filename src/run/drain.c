@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/error.h"
@@ -156,7 +157,25 @@ static void *drain_main(void *context) {
 }
 
 /* ---- Public ---- */
+/* A name mistyped is not to cost a pipeline or a photo. Devices and pipes have nothing to lose. */
+static bool is_something_else(const char *path) {
+    char head[sizeof MR_TRACE_MAGIC - 1];
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0) {
+        return false;
+    }
+    bool file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
+    bool trace = file && pread(fd, head, sizeof head, 0) == (ssize_t)sizeof head &&
+                 memcmp(head, MR_TRACE_MAGIC, sizeof head) == 0;
+    close(fd);
+    return file && !trace;
+}
+
 static mr_status create_file(mr_drain *drain, const char *path, mr_error *err) {
+    if (is_something_else(path)) {
+        return mr_fail(err, MR_E_PARAM, "%s is there already and is no trace", path);
+    }
     drain->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
     return drain->fd >= 0
                ? MR_OK

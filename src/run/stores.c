@@ -40,14 +40,25 @@ static mr_store *find_open(const char *path) {
     return NULL;
 }
 
-/* One that cannot be opened is made anew by whoever is alone. */
+static mr_status open_sound(mr_store *store, int32_t i, mr_error *err) {
+    MR_TRY(mr_env_open(&store->envs[i], &store->place, i, store->env_bytes, err));
+    if (!store->place.came_first || mr_env_is_sound(store->envs[i])) {
+        return MR_OK;
+    }
+    mr_env_close(store->envs[i]);
+    store->envs[i] = NULL;
+    return mr_fail(err, MR_E_CORRUPT, "a part of the store is damaged");
+}
+
+/* One that is damaged is made anew by whoever is alone. */
 static mr_status open_env(mr_store *store, int32_t i, mr_error *err) {
-    mr_place *place = &store->place;
-    mr_status status = mr_env_open(&store->envs[i], place, i, store->env_bytes, err);
-    if (status == MR_E_CORRUPT && mr_place_be_alone(place)) {
-        mr_place_forget_env(place, i);
-        mr_place_share(place);
-        status = mr_env_open(&store->envs[i], place, i, store->env_bytes, err);
+    mr_status status = open_sound(store, i, err);
+    if (status == MR_E_CORRUPT && mr_place_be_alone(&store->place)) {
+        mr_place_forget_env(&store->place, i);
+        mr_place_share(&store->place);
+        atomic_fetch_add(&store->damaged, 1);
+        mr_store_note_trouble(store, err);
+        status = mr_env_open(&store->envs[i], &store->place, i, store->env_bytes, err);
     }
     return status;
 }
@@ -472,11 +483,11 @@ static void note_damage(mr_store *store) {
     mr_store_note_trouble(store, &err);
 }
 
+/* Whoever damaged a value may have damaged the pages around it, which LMDB would trust while it
+ * deletes one: so the environment as a whole is given up, and made anew when the store is next
+ * opened. */
 void mr_store_doubt(mr_store *store, const mr_store_key *key) {
-    mr_error ignored = MR_ERROR_INIT;
     atomic_fetch_add(&store->damaged, 1);
     note_damage(store);
-    if (mr_place_mark(&store->place, &ignored) == MR_OK) {
-        mr_env_delete(store->envs[mr_store_env_of(store, key)], key);
-    }
+    mr_env_doubt(store->envs[mr_store_env_of(store, key)]);
 }

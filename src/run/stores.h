@@ -59,7 +59,7 @@ void mr_store_done(mr_store_reader *reader);
 /* Is it there? Then it is also fetched from disk. It may be gone a moment later. */
 bool mr_store_has(mr_store_reader *reader, const mr_store_key *key);
 
-/* What was found is damaged: it is deleted. */
+/* What was found is damaged. */
 void mr_store_doubt(mr_store *store, const mr_store_key *key);
 
 /* ---- Making ---- */

@@ -169,11 +169,76 @@ static bool wait_for_turn(const mr_env *env) {
     return ours;
 }
 
+/* ---- Is it sound ----
+ * LMDB trusts its pages. A damaged list of free pages makes it write beyond its memory, so that is
+ * looked at before each change; the tree, when the store is opened. */
+static bool is_sound_list(const MDB_val *data, size_t last_page) {
+    const size_t *list = data->mv_data;
+    size_t room = data->mv_size / sizeof *list;
+    bool sound = room > 0 && list[0] < room;
+    for (size_t i = 1; sound && i <= list[0]; i++) {
+        sound = list[i] > 1 && list[i] <= last_page && (i == 1 || list[i] < list[i - 1]);
+    }
+    return sound;
+}
+
+static void look_at_lists(void *user) {
+    call *c = user;
+    MDB_envinfo info;
+    c->result = mdb_env_info(c->lmdb, &info);
+    for (c->op = MDB_FIRST; c->result == 0; c->op = MDB_NEXT) {
+        c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
+        if (c->result == 0 && !is_sound_list(&c->data, info.me_last_pgno)) {
+            c->result = MDB_CORRUPTED;
+        }
+    }
+    c->result = c->result == MDB_NOTFOUND ? 0 : c->result;
+}
+
+static void look_at_tree(void *user) {
+    call *c = user;
+    for (c->op = MDB_FIRST; c->result == 0; c->op = MDB_NEXT) {
+        c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
+        bool known = c->key.mv_size == sizeof(mr_store_key) || c->key.mv_size == sizeof(uint64_t);
+        if (c->result == 0 && !known) {
+            c->result = MDB_CORRUPTED;
+        }
+    }
+    c->result = c->result == MDB_NOTFOUND ? 0 : c->result;
+}
+
+static int look_at(mr_env *env, MDB_dbi dbi, void (*body)(void *)) {
+    call c = {.lmdb = env->lmdb};
+    int code = begin(env, MDB_RDONLY, &c.txn);
+    if (code != 0) {
+        return code;
+    }
+    code = mdb_cursor_open(c.txn, dbi, &c.cursor);
+    code = code ? code : guarded(env, body, &c);
+    if (c.cursor) {
+        mdb_cursor_close(c.cursor);
+    }
+    mdb_txn_abort(c.txn);
+    return code;
+}
+
+enum { FREE_PAGES = 0 }; /* LMDB's own table */
+
+bool mr_env_is_sound(mr_env *env) {
+    return look_at(env, FREE_PAGES, look_at_lists) == 0 &&
+           look_at(env, env->dbi, look_at_tree) == 0;
+}
+
+void mr_env_doubt(mr_env *env) {
+    atomic_store(&env->doubtful, true);
+}
+
 static int begin_write(mr_env *env, MDB_txn **txn) {
     if (env->torn || !wait_for_turn(env)) {
         return EBUSY;
     }
-    int code = begin(env, 0, txn);
+    int code = look_at(env, FREE_PAGES, look_at_lists);
+    code = code ? code : begin(env, 0, txn);
     if (code != 0) {
         lock_turn(env, F_UNLCK);
     }
@@ -446,16 +511,6 @@ mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_er
         code = end_write(env, txn, put_all(env, txn, items, n));
     }
     return outcome(code, err);
-}
-
-void mr_env_delete(mr_env *env, const mr_store_key *key) {
-    MDB_txn *txn = NULL;
-    if (begin_write(env, &txn) == 0) {
-        call c = {.key = value_of(key, sizeof *key), .op = MDB_SET};
-        int code = mdb_cursor_open(txn, env->dbi, &c.cursor);
-        code = code ? code : guarded(env, do_cursor_get, &c);
-        end_write(env, txn, code ? code : change(env, do_cursor_del, &c));
-    }
 }
 
 /* ---- Eviction ---- */

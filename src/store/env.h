@@ -25,6 +25,8 @@ bool mr_env_sync(mr_env *env); /* everything, by whomever, is on disk */
 /* After these many more bytes were put: so that a later sync has little to wait for. */
 void mr_env_start_writeback(mr_env *env, int64_t written);
 bool mr_env_is_doubtful(const mr_env *env);
+void mr_env_doubt(mr_env *env);    /* its pages are damaged: it is not used again */
+bool mr_env_is_sound(mr_env *env); /* as far as can be seen without reading the values */
 
 /* ---- Reading. A reader sees the store as it was at begin; what it found stays until end. ---- */
 mr_env_reader *mr_env_reader_new(mr_env *env); /* NULL: no memory, or no place for a reader */
@@ -51,7 +53,6 @@ typedef enum mr_env_result {
 
 /* All or nothing. */
 mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_error *err);
-void mr_env_delete(mr_env *env, const mr_store_key *key);
 
 /* Asked for each entry in turn; true: delete it. */
 typedef bool mr_env_choose(void *user, const mr_store_key *key, size_t size);

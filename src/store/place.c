@@ -146,7 +146,7 @@ static mr_status check_owner(const mr_place *place, const struct stat *info, mr_
         return MR_OK;
     }
     if (!place->group) {
-        mr_fail(err, MR_E_IO, "the folder belongs to someone else");
+        mr_fail(err, MR_E_IO, "the folder %s belongs to someone else", place->path);
         mr_hint(err, "choose another \"path\", or share it: \"group\": true");
         return MR_E_IO;
     }
@@ -168,8 +168,13 @@ static mr_status make_private(mr_place *place, mr_error *err) {
     unsigned mode = folder_mode(place->group);
     MR_TRY(check_owner(place, &info, err));
     if (!is_a_store(place) && !is_empty(place) && !is_a_store(place)) { /* became one meanwhile */
-        mr_fail(err, MR_E_PARAM, "the folder has other files in it");
+        mr_fail(err, MR_E_PARAM, "the folder %s has other files in it", place->path);
         mr_hint(err, "give the cache a folder of its own");
+        return MR_E_PARAM;
+    }
+    if (!is_a_store(place) && !place->group && (info.st_mode & (S_ISVTX | 0022)) != 0) {
+        mr_fail(err, MR_E_PARAM, "the folder %s is open to others", place->path);
+        mr_hint(err, "name a folder in it, which is then made for you alone");
         return MR_E_PARAM;
     }
     if (info.st_uid == geteuid() && (info.st_mode & 07777) != mode &&
@@ -414,6 +419,10 @@ static mr_status resize(mr_place *place, int64_t size, bool alone, const mr_log 
         say(log, place, "is in use with another size, which it keeps");
         return MR_OK;
     }
+    if (size < place->size && place->common) {
+        say(log, place, "serves all pipelines, and keeps its larger size");
+        return MR_OK;
+    }
     if (size < place->size && !fits_into(place, size)) {
         say(log, place, "starts anew, since it is to be smaller");
         return start_new(place, size, err);
@@ -625,6 +634,7 @@ static mr_status enter(mr_place *place, int64_t size, const mr_log *log, mr_erro
         close_files(place);
     }
     MR_TRY(find_config(place, size, alone, log, err)); /* what is not ours to read stays as it is */
+    place->came_first = alone;
     if (alone) {
         MR_TRY(throw_away_doubtful(place, log, err));
         mr_place_share(place);
@@ -634,6 +644,7 @@ static mr_status enter(mr_place *place, int64_t size, const mr_log *log, mr_erro
 
 static mr_status begin(mr_place *place, const mr_store_params *params, mr_error *err) {
     *place = (mr_place){.dir = -1, .users = -1, .tier = params->tier, .group = params->group};
+    place->common = params->path[0] == '\0';
     place->path = mr_place_path(params, err);
     return place->path ? MR_OK : MR_E_NOT_FOUND;
 }

@@ -35,6 +35,8 @@ typedef struct mr_place {
     int32_t n_envs;
     int32_t tier;
     bool group;
+    bool common;        /* the one that pipelines have which name no path */
+    bool came_first;    /* nobody else was using the store when we came */
     atomic_bool marked; /* this process wrote the mark `unsynced` */
 } mr_place;
 
