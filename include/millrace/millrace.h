@@ -46,17 +46,19 @@
  *            loaders after forking.
  *   signals  System calls that a signal interrupts are continued. mr_loader_next does not return
  *            for a signal; a handler may set a flag, another thread may call mr_loader_cancel.
- *            Worker threads block all signals.
+ *            Worker threads block all signals but those of their own faults.
  *   NFS      Files are opened by name for each sample. A file replaced by another between two
  *            epochs is read as it then is; the digest shows it. Listing trusts what the server
  *            says at mr_loader_open.
- *   mmap     Samples in files are read, not mapped (the array source maps its one file; see there):
- * a file that shrinks while it is read is an error that names it, never SIGBUS. memory
- * mr_stats.memory_bound is the most that dense fields of batches in flight and read-ahead will
- * hold. On top come ragged fields, whose size nobody knows beforehand, batches that the consumer
- * keeps beyond the current one, and for each thread the intermediate images of the sample it works
- * on, which decode_image's max_pixels limits. Overcommit and cgroup limits are the operating
- * system's: past them the process is killed, not told.
+ *   mmap     Samples in files are read, not mapped: a file that shrinks while it is read is an
+ *            error that names it, never SIGBUS. The array source maps its one file; see there.
+ *   memory   mr_stats.memory_bound is the most that dense fields of batches in flight and read-
+ *            ahead will hold. On top come ragged fields, whose size nobody knows beforehand,
+ *            batches that the consumer keeps beyond the current one, for each thread the
+ *            intermediate images of the sample it works on, which decode_image's max_pixels
+ *            limits, and with a cache up to 256 MB of samples that wait to be stored.
+ *            Overcommit and cgroup limits are the operating system's: past them the process is
+ *            killed, not told.
  */
 #ifndef MILLRACE_H
 #define MILLRACE_H
