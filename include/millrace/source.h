@@ -82,6 +82,12 @@ typedef struct mr_source_class {
      * sample comes from a store, fill is called with bytes of NULL, for the fields after the first;
      * a source without locate is not called at all. */
     bool (*identify)(const void *state, int64_t sample, uint64_t out[2]);
+
+    /* (optional) Fills n samples at once with what fill would: where all fields are of fixed size,
+     * nothing is located and no op follows. Values of field f go to to[f], one after the other;
+     * NULL: not wanted. Should it fail, the samples are filled one by one. */
+    mr_status (*gather)(const void *state, const int64_t *samples, int64_t n, void *const *to,
+                        mr_error *err);
 } mr_source_class;
 
 #define MR_SOURCE_HEADER .abi = MR_SOURCE_ABI, .size = (uint32_t)sizeof(mr_source_class)

@@ -46,6 +46,17 @@ static void map_fields(mr_chain *chain) {
     }
 }
 
+/* A trace wants to hear of every sample. */
+static bool may_gather(const mr_chain *chain) {
+    const mr_pipeline *p = chain->pipeline;
+    bool fixed = true;
+    for (int32_t f = 0; f < p->n_source_fields; f++) {
+        fixed = fixed && chain->fixed_bytes[f] >= 0;
+    }
+    return fixed && p->source->gather && !p->source->locate && p->n_ops == 0 &&
+           !chain->track->spans;
+}
+
 mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void *source_state,
                         const struct mr_kernels *kernels, uint64_t seed, mr_caches *caches,
                         mr_track *track, mr_error *err) {
@@ -55,6 +66,7 @@ mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void
     chain->kernels = kernels;
     chain->seed = seed;
     map_fields(chain);
+    chain->gathers = may_gather(chain);
     chain->op_states = mr_zalloc((size_t)pipeline->n_ops, sizeof *chain->op_states);
     chain->calls = mr_zalloc((size_t)pipeline->n_ops, sizeof *chain->calls);
     if (!chain->op_states || !chain->calls) {
@@ -352,6 +364,23 @@ mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
     }
     mr_track_end(chain->track);
     return status;
+}
+
+mr_status mr_chain_gather(mr_chain *chain, mr_batch *batch, int64_t first, int64_t n,
+                          mr_error *err) {
+    const mr_pipeline *p = chain->pipeline;
+    void *to[MR_MAX_SLOTS] = {NULL};
+    uint64_t begun = mr_track_now(chain->track);
+    for (int32_t f = 0; f < p->n_source_fields; f++) {
+        int32_t delivered = chain->delivered_as[f];
+        to[f] = delivered >= 0 ? mr_batch_slot(batch, delivered, first) : NULL;
+    }
+    MR_TRY(p->source->gather(chain->source_state, mr_batch_samples(batch) + first, n, to, err));
+    for (int64_t slot = first; slot < first + n; slot++) {
+        mr_batch_sample_done(batch, slot);
+    }
+    mr_track_gathered(chain->track, begun, n, (size_t)chain->fixed_bytes[0]);
+    return MR_OK;
 }
 
 mr_status mr_chain_prepare(mr_chain *chain, mr_chain_job *job, mr_error *err) {

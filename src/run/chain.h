@@ -25,6 +25,7 @@ typedef struct mr_chain {
     int32_t last_op[MR_MAX_SLOTS];      /* of a slot, or -1 */
     int32_t kept_by[MR_MAX_SLOTS];      /* the last cache that keeps the slot, or -1 */
     int64_t fixed_bytes[MR_MAX_SLOTS];  /* of a slot as it is first filled, or -1: varies */
+    bool gathers;                       /* many samples at once: see mr_chain_gather */
     mr_recall recall;                   /* its caches */
 } mr_chain;
 
@@ -53,6 +54,11 @@ mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void
 void mr_chain_close(mr_chain *chain);
 
 mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err);
+
+/* Where chain.gathers: the samples in n slots from the first on, without a word of each. What goes
+ * wrong has left nothing behind; make them one by one then. */
+mr_status mr_chain_gather(mr_chain *chain, mr_batch *batch, int64_t first, int64_t n,
+                          mr_error *err);
 
 /* Makes a sample for the stores alone; the job has no batch. MR_LATER: it is there, or somebody is
  * at it. */

@@ -136,7 +136,7 @@ static int64_t choose_depth(const mr_loader *loader, const mr_options *options) 
     int64_t bytes = mr_pool_batch_bytes(loader->pool);
     int64_t affordable = bytes > 0 ? 1000000000 / bytes : depth;
     depth = depth < affordable ? depth : affordable;
-    int64_t least = bytes > 0 && bytes <= SMALL_BATCH ? 8 : 2; /* see mr_ring_open */
+    int64_t least = bytes > 0 && bytes <= SMALL_BATCH ? 16 : 2; /* see mr_ring_open */
     depth = depth > least ? depth : least;
     return options->batches_ahead ? options->batches_ahead : depth;
 }

@@ -213,6 +213,27 @@ static void prefetch_sample(const mr_loader *loader, const mr_making *making, in
     }
 }
 
+/* False: one by one, then. */
+static bool gather(mr_worker *worker, mr_making *making, int64_t first, int64_t end) {
+    mr_error ignored;
+    if (!worker->chain.gathers || mr_ring_is_stopped(&worker->loader->ring)) {
+        return false;
+    }
+    mr_error_clear(&ignored);
+    return mr_chain_gather(&worker->chain, making->batch, first, end - first, &ignored) == MR_OK;
+}
+
+static void make_samples(mr_worker *worker, mr_making *making, int64_t batch, int64_t first,
+                         int64_t end) {
+    const mr_loader *loader = worker->loader;
+    for (int64_t slot = first; slot < end && !mr_ring_is_stopped(&loader->ring); slot++) {
+        if (slot + 1 < end) {
+            prefetch_sample(loader, making, slot + 1);
+        }
+        make_sample(worker, making, batch, slot);
+    }
+}
+
 static void seal(mr_worker *worker, mr_making *making, int64_t batch) {
     mr_loader *loader = worker->loader;
     mr_error err = MR_ERROR_INIT;
@@ -228,11 +249,8 @@ static void work_off(mr_worker *worker, mr_ticket ticket) {
     mr_making *making = &loader->making[ticket.batch % loader->ring.depth];
     int64_t first = ticket.part * loader->morsel, end = first + loader->morsel;
     end = end < making->slice.count ? end : making->slice.count;
-    for (int64_t slot = first; slot < end && !mr_ring_is_stopped(&loader->ring); slot++) {
-        if (slot + 1 < end) {
-            prefetch_sample(loader, making, slot + 1);
-        }
-        make_sample(worker, making, ticket.batch, slot);
+    if (first < end && !gather(worker, making, first, end)) {
+        make_samples(worker, making, ticket.batch, first, end);
     }
     if (mr_ring_finish_ticket(&loader->ring, ticket)) {
         seal(worker, making, ticket.batch);

@@ -273,6 +273,32 @@ static void prefetch(const void *state, int64_t sample) {
     }
 }
 
+static void gather_rows(const array *a, const int64_t *samples, int64_t n, unsigned char *to) {
+    for (int64_t i = 0; i < n; i++, to += a->row_bytes) {
+        if (i + 1 < n) {
+            prefetch(a, samples[i + 1]);
+        }
+        memcpy(to, a->rows + (size_t)samples[i] * a->row_bytes, a->row_bytes);
+    }
+}
+
+static mr_status gather(const void *state, const int64_t *samples, int64_t n, void *const *to,
+                        mr_error *err) {
+    const array *a = state;
+    int64_t *labels = to[LABEL];
+    (void)err;
+    if (to[DATA]) {
+        gather_rows(a, samples, n, to[DATA]);
+    }
+    if (to[INDEX]) {
+        memcpy(to[INDEX], samples, (size_t)n * sizeof *samples);
+    }
+    for (int64_t i = 0; labels && i < n; i++) {
+        labels[i] = label_of(a, samples[i]);
+    }
+    return MR_OK;
+}
+
 extern const mr_source_class mr_source_array;
 const mr_source_class mr_source_array = {
     MR_SOURCE_HEADER,
@@ -300,4 +326,5 @@ const mr_source_class mr_source_array = {
     .fill = fill,
     .identify = identify,
     .prefetch = prefetch,
+    .gather = gather,
 };

@@ -189,6 +189,16 @@ void mr_track_end(mr_track *track) {
     mr_track_add(track, &span);
 }
 
+void mr_track_gathered(mr_track *track, uint64_t begun, int64_t n, size_t bytes_each) {
+    const mr_time_span each = {.duration = (mr_track_now(track) - begun) / (uint64_t)n,
+                               .bytes_out = clamp(bytes_each)};
+    mr_tally *fill = &track->lines[MR_SPAN_FILL], *sample = &track->lines[MR_SPAN_SAMPLE];
+    grow(&fill->count, (uint64_t)n);
+    tally_time(fill, &each);
+    grow(&sample->count, (uint64_t)n);
+    tally_time(sample, &each);
+}
+
 /* ---- All tracks ---- */
 bool mr_tracks_init(mr_tracks *tracks, int32_t most, int32_t n_ops, uint32_t every, size_t ring) {
     mr_ticks_start(&tracks->clock);

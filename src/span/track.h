@@ -92,6 +92,9 @@ void mr_track_lap(mr_track *track, mr_span_kind kind, int32_t op, int32_t n_ops,
                   size_t bytes_out);
 void mr_track_end(mr_track *track);
 
+/* n samples that were filled at once, from `begun` until now: their mean stands for each. */
+void mr_track_gathered(mr_track *track, uint64_t begun, int64_t n, size_t bytes_each);
+
 /* One op's own time in the stream that the next lap will close. */
 void mr_track_part(mr_track *track, int32_t op, uint64_t ticks, size_t bytes_in, size_t bytes_out);
 

@@ -6,12 +6,15 @@
 #include <millrace/millrace.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- A source and an op that are not in any list ---- */
 typedef struct toy {
     int64_t samples, factor;
     _Atomic int64_t slow_ms; /* what a sample takes */
     atomic_int *prefetched;  /* how often each sample was; or NULL */
+    bool cannot_gather;
+    atomic_int *filled; /* samples that were filled one by one; or NULL */
 } toy;
 
 typedef struct toy_params {
@@ -77,6 +80,42 @@ static void prefetch(const void *state, int64_t sample) {
     if (t->prefetched && sample >= 0 && sample < t->samples) {
         atomic_fetch_add(&t->prefetched[sample], 1);
     }
+}
+
+/* The same without the field that varies. */
+static mr_status describe_fixed(const void *p, mr_field *fields, int32_t *n, mr_error *err) {
+    mr_field all[3];
+    mr_status status = describe(p, all, n, err);
+    fields[0] = all[0];
+    fields[1] = all[2];
+    *n = 2;
+    return status;
+}
+
+static mr_status fill_fixed(const void *state, int64_t sample, const void *bytes, size_t n_bytes,
+                            mr_view *fields, mr_error *err) {
+    const toy *t = state;
+    int16_t small = (int16_t)(sample + 100);
+    (void)bytes;
+    (void)n_bytes;
+    (void)err;
+    atomic_fetch_add(t->filled, 1);
+    memcpy(fields[0].data, &sample, sizeof sample);
+    memcpy(fields[1].data, &small, sizeof small);
+    return MR_OK;
+}
+
+static mr_status gather(const void *state, const int64_t *samples, int64_t n, void *const *to,
+                        mr_error *err) {
+    const toy *t = state;
+    if (t->cannot_gather) {
+        return mr_fail(err, MR_E_IO, "not at once");
+    }
+    memcpy(to[0], samples, (size_t)n * sizeof *samples);
+    for (int64_t i = 0; to[1] && i < n; i++) {
+        ((int16_t *)to[1])[i] = (int16_t)(samples[i] + 100);
+    }
+    return MR_OK;
 }
 
 /* Gives x * factor as "scaled", the number of y's values as "n", and y anew, each value doubled. */
@@ -300,6 +339,54 @@ TEST(cheap_samples_are_announced_before_they_are_filled) {
         CHECK_INT(prefetched[i], ==, i % 4 > 0);
     }
     close_rig(&r);
+}
+
+static void gather_all(const toy *t, const char *json, const char *trace, int64_t *delivered) {
+    mr_source_class source = source_of(t);
+    const mr_options options = {.size = sizeof options, .trace = trace};
+    const mr_source_class *sources[] = {&source, NULL};
+    const mr_tables tables = {NULL, sources};
+    rig r = {0};
+    mr_batch *batch = NULL;
+    source.describe = describe_fixed;
+    source.fill = fill_fixed;
+    source.gather = gather;
+    CHECK_INT(mr_pipeline_parse_with(&r.pipeline, json, strlen(json), &tables, NULL), ==, MR_OK);
+    CHECK_INT(mr_loader_open(&r.loader, r.pipeline, &options, NULL), ==, MR_OK);
+    while (mr_loader_next(r.loader, &batch, NULL) == MR_OK) {
+        const int64_t *x = mr_batch_find(batch, "x")->data;
+        const mr_array *z = mr_batch_find(batch, "z");
+        for (int64_t i = 0; i < mr_batch_size(batch); i++, (*delivered)++) {
+            CHECK_INT(x[i], ==, *delivered);
+            CHECK_INT(z ? ((const int16_t *)z->data)[i] : x[i] + 100, ==, x[i] + 100);
+        }
+        mr_batch_unref(batch);
+    }
+    mr_line line = {.size = sizeof line};
+    CHECK_INT(mr_loader_line(r.loader, 1, &line), ==, MR_OK);
+    CHECK_TEXT(line.name, "fill");
+    CHECK_INT(line.count, ==, *delivered);
+    close_rig(&r);
+}
+
+TEST(samples_are_gathered_or_filled_and_are_the_same) {
+    static const char one[] =
+        "{\"source\": \"toy\", \"batch\": 64, \"shuffle\": false, \"fields\": [\"x\"]}";
+    static const char two[] = "{\"source\": \"toy\", \"batch\": 64, \"shuffle\": false, "
+                              "\"fields\": [\"z\", \"x\"]}";
+    char trace[] = "/tmp/millrace-test-XXXXXX";
+    int file = mkstemp(trace);
+    CHECK(file >= 0);
+    for (int way = 0; way < 6; way++) {
+        atomic_int filled = 0;
+        const toy t = {.samples = 1000, .cannot_gather = way % 3 == 1, .filled = &filled};
+        int64_t delivered = 0;
+        gather_all(&t, way < 3 ? one : two, way % 3 == 2 ? trace : NULL, &delivered);
+        CHECK_INT(delivered, ==, 1000);
+        CHECK_INT(filled, ==, way % 3 == 0 ? 0 : 1000);
+    }
+    close(file);
+    unlink(trace);
 }
 
 TEST_MAIN()

@@ -131,6 +131,7 @@ static mr_trace *run_traced(const char *ops, uint32_t threads, int64_t step_ns) 
     mr_error err = MR_ERROR_INIT;
     memset(&books, 0, sizeof books);
     options.threads = threads;
+    options.batches_ahead = 4; /* of 12: workers wait for the consumer too */
     options.trace = path;
     mr_loader *loader = fixture_loader(pipeline, &options);
     if (loader) {
