@@ -27,6 +27,15 @@ static void place_of(const char *params, char *out, size_t size) {
     json_decref(object);
 }
 
+static bool is_in_memory(const char *params) {
+    const char *tier = "disk";
+    json_t *object = json_loads(params, 0, NULL);
+    json_unpack(object, "{s?s}", "tier", &tier);
+    bool memory = strcmp(tier, "memory") == 0;
+    json_decref(object);
+    return memory;
+}
+
 static bool same_store(const char *a, const char *b) {
     char first[PATH_MAX + 16], second[PATH_MAX + 16];
     place_of(a, first, sizeof first);
@@ -39,7 +48,7 @@ static mr_status add_target(mr_cache_targets *t, int32_t stage, char *params, mr
         return mr_fail(err, MR_E_MEMORY, "out of memory");
     }
     mr_cache_target *target = &t->list[t->n];
-    *target = (mr_cache_target){.stage = stage, .params = params};
+    *target = (mr_cache_target){.stage = stage, .params = params, .memory = is_in_memory(params)};
     for (int32_t i = 0; i < t->n && !target->again; i++) {
         target->again = same_store(t->list[i].params, params);
     }
@@ -91,13 +100,13 @@ static void free_targets(mr_cache_targets *t) {
 
 /* ---- Clear --------------------------------------------------------------------------------- */
 
-/* What is not there need not be cleared. */
-static mr_status clear_one(const mr_cache_targets *t, const mr_cache_target *target,
-                           int64_t *deleted, mr_error *err) {
+/* What is not there need not be cleared; but a folder that is named is meant to be a store. */
+static mr_status clear_one(const mr_cache_values *v, const mr_cache_targets *t,
+                           const mr_cache_target *target, int64_t *deleted, mr_error *err) {
     char key[17];
     bool named = t->pipeline && mr_pipeline_cache_prefix(t->pipeline, target->stage, key) == MR_OK;
     mr_status status = mr_store_clear(target->params, named ? key : NULL, deleted, err);
-    return status == MR_E_NOT_FOUND ? MR_OK : status;
+    return status == MR_E_NOT_FOUND && !v->path ? MR_OK : status;
 }
 
 static int clear(const mr_cache_values *v, const mr_cache_targets *t) {
@@ -107,7 +116,7 @@ static int clear(const mr_cache_values *v, const mr_cache_targets *t) {
     char number[32];
     for (int32_t i = 0; status == MR_OK && i < t->n; i++) {
         int64_t deleted = 0;
-        status = clear_one(t, &t->list[i], &deleted, &err);
+        status = clear_one(v, t, &t->list[i], &deleted, &err);
         all += deleted;
     }
     if (status != MR_OK) {
@@ -187,14 +196,14 @@ static const mr_option_row operands[] = {
      .kind = MR_OPTION_CHOICE,
      .offset = offsetof(mr_cache_values, action),
      .choices = actions,
-     .doc = "stat: what is in the store. verify: read everything and delete what is damaged. "
+     .doc = "stat: what is in the store. verify: read everything and look for damage. "
             "clear: delete it. warm: fill it."},
     {.name = "PIPELINE.json",
      .kind = MR_OPTION_FILE,
      .offset = offsetof(mr_cache_values, document),
      .fallback = "",
      .doc = "Whose caches are meant; otherwise the user's own store. clear then deletes the "
-            "entries of these caches alone; warm needs it."},
+            "entries of these caches alone, also while the store is in use; warm needs it."},
     {.name = NULL},
 };
 
@@ -223,10 +232,11 @@ const mr_command mr_command_cache = {
     .name = "cache",
     .summary = "Look at, check, clear or fill the store of prepared samples.",
     .doc = "The op cache keeps samples in a store. stat shows its size and what it holds of which "
-           "pipeline. verify reads every checksum; what is damaged is deleted, and made again when "
-           "next needed. clear deletes a store that nobody is using, or the entries of one "
-           "pipeline. warm runs a pipeline up to its last cache, once over the dataset; stopped "
-           "and started again it goes on where it was. See docs/cache.md.",
+           "pipeline. verify reads every value and checks it; a part of the store in which "
+           "something is damaged starts anew, and its samples are made again when next needed. "
+           "clear deletes a store that nobody is using, or the entries of one pipeline, for which "
+           "the store may be in use. warm runs a pipeline up to its last cache on disk, once over "
+           "the dataset; stopped and started again it goes on where it was. See docs/cache.md.",
     .operands = operands,
     .options = options,
     .values_size = sizeof(mr_cache_values),

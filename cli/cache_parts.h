@@ -20,6 +20,7 @@ typedef struct mr_cache_target {
     int32_t stage; /* of the pipeline; 0: there is no pipeline */
     char *params;  /* as mr_store_stat takes them */
     bool again;    /* an earlier target has the same store */
+    bool memory;   /* gone with the last process that uses it */
 } mr_cache_target;
 
 typedef struct mr_cache_targets {

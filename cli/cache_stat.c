@@ -104,7 +104,7 @@ static void print_way_text(const char *text) {
     char safe[1024];
     const char *end = strstr(text, " > ");
     if (!*text) {
-        printf("(not noted)\n");
+        printf("(its run goes on, or was killed)\n"); /* they take notes as they end */
         return;
     }
     mr_text_safe(safe, sizeof safe, text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache_warm.c - millrace cache warm: the pipeline up to its last cache, once over the dataset.
+/* cache_warm.c - millrace cache warm: the pipeline up to its last cache on disk, once over the
+ * dataset.
  * What the store has already is only read, so that a second run goes on where the first ended. */
 /* MR_REQUIRES(lmdb) */
 #include <stdio.h>
@@ -18,6 +19,7 @@ enum { BATCH = 16 }; /* of a rank: whole images may be large */
 
 typedef struct warm {
     const mr_cache_values *values;
+    int32_t stage;         /* of the last cache that is filled */
     mr_pipeline *pipeline; /* the part that is run */
     mr_loader *loader;
     mr_progress progress;
@@ -27,6 +29,19 @@ typedef struct warm {
 } warm;
 
 /* ---- The part up to the last cache --------------------------------------------------------- */
+
+/* A store in memory would be gone with this process. */
+static mr_status find_last(warm *w, const mr_cache_targets *t) {
+    for (int32_t i = 0; i < t->n; i++) {
+        w->stage = t->list[i].memory ? w->stage : t->list[i].stage;
+    }
+    if (w->stage == 0) {
+        mr_fail(&w->err, MR_E_PARAM, "a store in memory would be gone when this command ends");
+        mr_hint(&w->err, "the first epoch of a run fills it; \"tier\": \"disk\" can be warmed");
+        return MR_E_PARAM;
+    }
+    return MR_OK;
+}
 
 static mr_status parse(warm *w, const mr_cache_targets *t, json_t *document) {
     mr_pipeline_free(w->pipeline);
@@ -41,10 +56,11 @@ static mr_status parse(warm *w, const mr_cache_targets *t, json_t *document) {
     return status;
 }
 
-static json_t *cut_document(const mr_cache_targets *t, int64_t world) {
+static json_t *cut_document(const warm *w, const mr_cache_targets *t) {
+    int64_t world = w->values->world;
     json_t *document = json_loads(mr_pipeline_json(t->pipeline), 0, NULL);
     json_t *ops = json_object_get(document, "ops");
-    size_t kept = (size_t)t->list[t->n - 1].stage;
+    size_t kept = (size_t)w->stage;
     while (json_array_size(ops) > kept) {
         json_array_remove(ops, kept);
     }
@@ -59,7 +75,7 @@ static json_t *cut_document(const mr_cache_targets *t, int64_t world) {
 /* Whatever is delivered is thrown away, so one field is enough; its name is known once the part has
  * been parsed. */
 static mr_status cut_pipeline(warm *w, const mr_cache_targets *t) {
-    json_t *document = cut_document(t, w->values->world);
+    json_t *document = cut_document(w, t);
     mr_status status = parse(w, t, document);
     if (status == MR_OK) {
         const char *name = mr_pipeline_field(w->pipeline, 0)->name;
@@ -71,10 +87,9 @@ static mr_status cut_pipeline(warm *w, const mr_cache_targets *t) {
 }
 
 static mr_status check_key(warm *w, const mr_cache_targets *t) {
-    int32_t stage = t->list[t->n - 1].stage;
     char meant[17] = "", made[17] = "-";
-    mr_pipeline_cache_prefix(t->pipeline, stage, meant);
-    mr_pipeline_cache_prefix(w->pipeline, stage, made);
+    mr_pipeline_cache_prefix(t->pipeline, w->stage, meant);
+    mr_pipeline_cache_prefix(w->pipeline, w->stage, made);
     return strcmp(meant, made) == 0
                ? MR_OK
                : mr_fail(&w->err, MR_E_INTERNAL, "the part of the pipeline has another key");
@@ -204,7 +219,10 @@ static int finish(const warm *w, const mr_cache_targets *t, mr_status status) {
 int mr_cache_warm(const mr_cache_values *v, const mr_cache_targets *t) {
     warm w = {.values = v, .err = MR_ERROR_INIT};
     mr_progress_begin(&w.progress, true);
-    mr_status status = cut_pipeline(&w, t);
+    mr_status status = find_last(&w, t);
+    if (status == MR_OK) {
+        status = cut_pipeline(&w, t);
+    }
     if (status == MR_OK) {
         status = check_key(&w, t);
     }

@@ -148,9 +148,14 @@ void mr_outcome_text(const mr_outcome *report) {
     if (report->first_batch_seconds >= 0) {
         printf("  first batch  %.3f s after the start\n", report->first_batch_seconds);
     }
-    printf("  peak memory  %s (dense batches and reading: at most %s)\n",
+    printf("  peak memory  %s (dense batches and reading: at most %s",
            bytes < 0 ? "unknown" : mr_text_bytes(peak, sizeof peak, bytes),
            mr_text_bytes(bound, sizeof bound, stats.memory_bound));
+    if (mr_loader_n_caches(report->loader) > 0) {
+        printf("; waiting to be stored: %s",
+               mr_text_bytes(bound, sizeof bound, MR_STORE_QUEUE_BYTES));
+    }
+    printf(")\n");
     mr_outcome_caches(report);
     if (stats.skipped > 0) {
         printf("  skipped      %lld bad %s\n", (long long)stats.skipped,

@@ -56,7 +56,8 @@
  *            ahead will hold. On top come ragged fields, whose size nobody knows beforehand,
  *            batches that the consumer keeps beyond the current one, for each thread the
  *            intermediate images of the sample it works on, which decode_image's max_pixels
- *            limits, and with a cache up to 256 MB of samples that wait to be stored.
+ *            limits, and for each store MR_STORE_QUEUE_BYTES of samples that wait to be
+ *            written, with one more for each thread.
  *            Overcommit and cgroup limits are the operating system's: past them the process is
  *            killed, not told.
  */
@@ -327,12 +328,13 @@ typedef struct mr_cache_stats {
     int64_t bytes_read; /* by hits */
     int64_t stored, bytes_stored;
     int64_t evicted;
-    int64_t refused; /* not stored: full, or failing */
+    int64_t refused; /* made and not stored: the store is full, or failing */
     int64_t damaged; /* found damaged, and made again */
 } mr_cache_stats;
 
-/* Stores are written behind the consumer's back: waits until what the caches keep so far is written
- * or refused, and counted. Closing the loader does so too. */
+/* Stores are written behind the consumer's back; at most so many bytes wait. flush waits until what
+ * the caches keep so far is written or refused, and counted. Closing the loader does so too. */
+#define MR_STORE_QUEUE_BYTES 256000000u
 MR_API void mr_loader_flush(mr_loader *loader);
 
 MR_API int32_t mr_loader_n_caches(const mr_loader *loader);

@@ -92,14 +92,15 @@ static const mr_param rows[] = {
      .kind = MR_PARAM_BYTES,
      .offset = offsetof(mr_store_params, size),
      .fallback = "\"20GB\"",
-     .min = 1000000,
-     .max = 1e15,
+     .min = MR_STORE_LEAST,
+     .max = MR_STORE_MOST,
      .doc = "The most that the store may take."},
     {.name = "path",
      .kind = MR_PARAM_STRING,
      .offset = offsetof(mr_store_params, path),
      .fallback = "\"\"",
-     .doc = "Folder of the store; empty: one for all pipelines of the user, below "
+     .doc = "Folder of the store (~/ is the user's home); empty: one for all pipelines of the "
+            "user, below "
             "$XDG_CACHE_HOME or ~/.cache (tier memory: below /dev/shm)."},
     {.name = "tier",
      .kind = MR_PARAM_CHOICE,

@@ -193,7 +193,11 @@ static bool find_or_claim(mr_chain *chain, const mr_chain_job *job, int32_t c, m
         if (claim == MR_CLAIM_OURS) {
             return look_again(chain, job, c, fields, status, err);
         }
-        if (claim == MR_CLAIM_VOID || !job->batch || is_tired(cache, waited)) {
+        if (claim == MR_CLAIM_VOID) {
+            mr_store_refuse(cache->store);
+            return false;
+        }
+        if (!job->batch || is_tired(cache, waited)) {
             return false;
         }
         if (job->is_stopped && job->is_stopped(job->user)) {
@@ -289,12 +293,14 @@ void mr_recall_keep(mr_chain *chain, const mr_chain_job *job, int32_t op, const 
         values[k] = fields[node->inputs[k]];
     }
     mr_store_buffer *record = new_record(&caches->list[c], &part->key, values);
-    if (record) {
-        part->claimed = false;
-        size_t size = record->used;
-        mr_store_put(caches->list[c].store, &part->key, record);
-        mr_track_lap(chain->track, MR_SPAN_STORE_WRITE, 0, 0, size, size);
+    if (!record) {
+        mr_store_refuse(caches->list[c].store);
+        return;
     }
+    part->claimed = false;
+    size_t size = record->used;
+    mr_store_put(caches->list[c].store, &part->key, record);
+    mr_track_lap(chain->track, MR_SPAN_STORE_WRITE, 0, 0, size, size);
 }
 
 void mr_recall_end(mr_recall *recall) {

@@ -18,9 +18,8 @@
 #include "run/store_parts.h"
 
 enum {
-    QUEUE_BYTES = 256 << 20, /* makers wait beyond this */
-    QUEUE_ITEMS = 1024,      /* or this: each has a claim, and the kernel walks all of them */
-    GROUP = 64,              /* values in a transaction */
+    QUEUE_ITEMS = 1024, /* makers wait beyond this: each has a claim, and the kernel walks all */
+    GROUP = 64,         /* values in a transaction */
     GROUP_BYTES = 32 << 20,
     IDLE_BYTES = 16 << 20, /* of buffers that are kept */
 };
@@ -180,7 +179,8 @@ static void close_all(mr_store *store) {
 }
 
 static bool is_full(mr_store *store) {
-    return store->queued_bytes > QUEUE_BYTES || atomic_load(&store->n_pending) > QUEUE_ITEMS;
+    return store->queued_bytes > MR_STORE_QUEUE_BYTES ||
+           atomic_load(&store->n_pending) > QUEUE_ITEMS;
 }
 
 static void wait_for_room(mr_store *store) {
@@ -323,11 +323,20 @@ static mr_env_result write_group(mr_store *store, int32_t env, const group *g, m
     return result;
 }
 
-static mr_status may_write(mr_store *store, int64_t bytes, mr_error *err) {
-    if (mr_place_room(&store->place) < bytes) {
-        return mr_fail(err, MR_E_LIMIT, "the file system is nearly full");
+static mr_status nearly_full(mr_error *err) {
+    return mr_fail(err, MR_E_LIMIT, "the file system is nearly full");
+}
+
+/* Where the file system is what limits the store, the store is full as it is at its own limit: what
+ * nobody uses makes room inside its files. */
+static mr_status may_write(mr_store *store, int32_t env, int64_t bytes, mr_error *err) {
+    int64_t slack, room = mr_place_room(&store->place, &slack);
+    bool tight = room < bytes + slack;
+    if (room <= 0) {
+        return nearly_full(err);
     }
-    return mr_place_mark(&store->place, err);
+    MR_TRY(mr_place_mark(&store->place, err));
+    return tight && !make_room(store, env, 2 * bytes) ? nearly_full(err) : MR_OK;
 }
 
 static void finish_group(mr_store *store, group *g) {
@@ -346,7 +355,7 @@ static void finish_group(mr_store *store, group *g) {
 }
 
 static void write_or_refuse(mr_store *store, int32_t env, const group *g, mr_error *err) {
-    mr_status allowed = is_closed(store, env) ? MR_LATER : may_write(store, g->bytes, err);
+    mr_status allowed = is_closed(store, env) ? MR_LATER : may_write(store, env, g->bytes, err);
     if (allowed != MR_OK) {
         atomic_fetch_add(&store->refused, g->n);
     }

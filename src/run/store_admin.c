@@ -231,8 +231,13 @@ static mr_status clear_way(const char *params, const char *prefix, int64_t *dele
     mr_status status = mr_place_mark(&store->place, err);
     for (int32_t i = 0; status == MR_OK && i < store->place.n_envs; i++) {
         int64_t n = 0;
-        mr_env_evict(store->envs[i], INT64_MAX, has_prefix, &number, &n);
+        status = mr_env_delete(store->envs[i], has_prefix, &number, &n, err);
         *deleted += n;
+    }
+    if (status < 0) {
+        char shown[200];
+        mr_text_escape(shown, sizeof shown, store->place.path);
+        mr_hint(err, "delete the store as a whole: `millrace cache clear --path %s`", shown);
     }
     mr_store_close(store);
     return status;

@@ -252,6 +252,10 @@ bool mr_store_trouble(mr_store *store, char *text, size_t size) {
     return true;
 }
 
+void mr_store_refuse(mr_store *store) {
+    atomic_fetch_add_explicit(&store->refused, 1, memory_order_relaxed);
+}
+
 void mr_store_counts_get(mr_store *store, mr_store_counts *out) {
     *out = (mr_store_counts){
         .stored = atomic_load(&store->stored),

@@ -84,6 +84,8 @@ mr_store_buffer *mr_store_take_buffer(mr_store *store, size_t room);
 void mr_store_give_buffer(mr_store *store, mr_store_buffer *buffer);
 void mr_store_put(mr_store *store, const mr_store_key *key, mr_store_buffer *record); /* takes it */
 
+void mr_store_refuse(mr_store *store); /* counts a value that was made and is not put */
+
 /* Waits until all that was put is written or refused. */
 void mr_store_flush(mr_store *store);
 

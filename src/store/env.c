@@ -104,13 +104,16 @@ static void do_commit(void *user) {
     c->result = mdb_txn_commit(c->txn);
 }
 
-/* Pages that contradict each other are as bad as pages that cannot be read. */
+/* Pages that contradict each other are as bad as pages that cannot be read. But a commit that
+ * cannot write (EIO is also what LMDB says of a short write, on a full disk) leaves what was there.
+ */
 static int guarded(mr_env *env, void (*body)(void *), call *c) {
     c->faulted = !mr_guard_call(body, c);
     if (c->faulted) {
         c->result = EIO;
     }
-    if (c->result == EIO || c->result == MDB_CORRUPTED || c->result == MDB_PAGE_NOTFOUND ||
+    bool unread = c->result == EIO && (c->faulted || body != do_commit);
+    if (unread || c->result == MDB_CORRUPTED || c->result == MDB_PAGE_NOTFOUND ||
         c->result == MDB_PANIC || c->result == MDB_INVALID) {
         atomic_store(&env->doubtful, true);
     }
@@ -571,16 +574,38 @@ static int walk_round(eviction *e, MDB_txn *txn) {
     return code;
 }
 
+static int evict(eviction *e) {
+    MDB_txn *txn = NULL;
+    forget_dead_readers(e->env);
+    int code = begin_write(e->env, &txn);
+    if (code == 0) {
+        code = end_write(e->env, txn, walk_round(e, txn));
+    }
+    if (code != 0) {
+        e->freed = e->n = 0;
+    }
+    return code;
+}
+
 int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *user, int64_t *n) {
     eviction e = {.env = env, .choose = choose, .user = user, .wanted = bytes};
-    MDB_txn *txn = NULL;
-    forget_dead_readers(env);
-    int code = begin_write(env, &txn);
-    if (code == 0) {
-        code = end_write(env, txn, walk_round(&e, txn));
-    }
-    *n = code == 0 ? e.n : 0;
-    return code == 0 ? e.freed : 0;
+    evict(&e);
+    *n = e.n;
+    return e.freed;
+}
+
+/* In steps: the list of pages that a step frees takes pages itself, which must be found first. */
+mr_status mr_env_delete(mr_env *env, mr_env_choose *choose, void *user, int64_t *n, mr_error *err) {
+    const int64_t step = 1 << 20;
+    eviction e = {.env = env, .choose = choose, .user = user, .wanted = step};
+    int code;
+    *n = 0;
+    do {
+        e.freed = e.n = 0;
+        code = evict(&e);
+        *n += e.n;
+    } while (code == 0 && e.n > 0);
+    return code == 0 ? MR_OK : failed(err, code, "cannot delete from the store");
 }
 
 /* ---- Looking at everything ---- */

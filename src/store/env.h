@@ -61,6 +61,9 @@ typedef bool mr_env_choose(void *user, const mr_store_key *key, size_t size);
  * entries were seen. Returns the bytes freed; *n counts entries. */
 int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *user, int64_t *n);
 
+/* Deletes all chosen entries. */
+mr_status mr_env_delete(mr_env *env, mr_env_choose *choose, void *user, int64_t *n, mr_error *err);
+
 /* Visits every entry with its value; false ends the walk. */
 typedef bool mr_env_visit(void *user, const mr_store_key *key, const void *data, size_t size);
 mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *err);

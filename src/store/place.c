@@ -38,7 +38,7 @@ static char *text_of(const char *format, const char *a, const char *b) {
     return text;
 }
 
-static char *home_path(void) {
+static char *in_home(const char *rest) {
     char buffer[4096];
     struct passwd entry, *found = NULL;
     const char *home = getenv("HOME");
@@ -46,19 +46,27 @@ static char *home_path(void) {
         getpwuid_r(geteuid(), &entry, buffer, sizeof buffer, &found);
         home = found ? found->pw_dir : NULL;
     }
-    return home && home[0] == '/' ? text_of("%s/.cache/millrace/%s", home, "store") : NULL;
+    return home && home[0] == '/' ? text_of("%s%s", home, rest) : NULL;
+}
+
+/* No shell reads a document, but people write "~/store" into it all the same. */
+static bool begins_at_home(const char *path) {
+    return path[0] == '~' && (path[1] == '/' || path[1] == '\0');
 }
 
 char *mr_place_path(const mr_store_params *params, mr_error *err) {
     const char *xdg = getenv("XDG_CACHE_HOME");
     char user[24], *path;
     snprintf(user, sizeof user, "%u", (unsigned)geteuid());
-    if (params->path[0]) {
+    if (begins_at_home(params->path)) {
+        path = in_home(params->path + 1);
+    } else if (params->path[0]) {
         path = text_of("%s%s", params->path, "");
     } else if (params->tier == MR_TIER_MEMORY) {
         path = text_of("/dev/shm/millrace-%s%s", user, ""); /* sticky: nobody can take it away */
     } else {
-        path = xdg && xdg[0] == '/' ? text_of("%s/millrace/%s", xdg, "store") : home_path();
+        path = xdg && xdg[0] == '/' ? text_of("%s/millrace/%s", xdg, "store")
+                                    : in_home("/.cache/millrace/store");
     }
     if (!path) {
         mr_fail(err, MR_E_NOT_FOUND, "there is no home folder to put the store into");
@@ -137,8 +145,16 @@ static void remove_unfinished(const mr_place *place) {
 }
 
 static mr_status open_dir(mr_place *place, mr_error *err) {
+    struct stat info;
     place->dir = open(place->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return place->dir < 0 ? failed(err, errno, "cannot open the folder", place->path) : MR_OK;
+    if (place->dir >= 0) {
+        return MR_OK;
+    }
+    mr_status status = failed(err, errno, "cannot open the folder", place->path);
+    if (lstat(place->path, &info) == 0 && S_ISLNK(info.st_mode)) {
+        mr_hint(err, "it is a link, which is not followed: name the folder that it leads to");
+    }
+    return status;
 }
 
 static mr_status check_owner(const mr_place *place, const struct stat *info, mr_error *err) {
@@ -274,7 +290,12 @@ static mr_status open_users(mr_place *place, mr_error *err) {
     place->users = openat(place->dir, "users", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
                           mr_place_mode(place));
     if (place->users < 0) {
-        return failed(err, errno, "cannot open the list of users in", place->path);
+        int sys = errno;
+        mr_status status = failed(err, sys, "cannot open the list of users in", place->path);
+        if (sys == EROFS) {
+            mr_hint(err, "also who only reads a store locks its files, which needs write access");
+        }
+        return status;
     }
     if (place->group) {
         (void)fchmod(place->users, mr_place_mode(place)); /* not ours: then it is right already */
@@ -346,6 +367,13 @@ static int64_t number_in(const json_t *json, const char *name) {
     return (int64_t)json_integer_value(json_object_get(json, name));
 }
 
+/* Another format's may be anything. */
+static bool is_sane(const config *found) {
+    return found->format != MR_PLACE_FORMAT ||
+           (found->size >= MR_STORE_LEAST && found->size <= MR_STORE_MOST && found->n_envs >= 1 &&
+            found->n_envs <= envs_for(found->size));
+}
+
 /* MR_E_CORRUPT, or MR_E_MEMORY, which says nothing about the text. */
 static mr_status parse_config(const char *text, config *out) {
     json_t *json = NULL;
@@ -358,10 +386,11 @@ static mr_status parse_config(const char *text, config *out) {
     *out = (config){number_in(json, "millrace_store"), number_in(json, "page_size"),
                     number_in(json, "environments"), number_in(json, "size")};
     json_decref(json);
-    return whole ? MR_OK : MR_E_CORRUPT;
+    return whole && is_sane(out) ? MR_OK : MR_E_CORRUPT;
 }
 
-static mr_status check_config(const config *found, mr_error *err) {
+static mr_status check_config(const mr_place *place, const config *found, mr_error *err) {
+    char shown[160];
     if (found->format != MR_PLACE_FORMAT) {
         mr_fail(err, MR_E_UNSUPPORTED, "the store has format %lld, this release knows %d",
                 (long long)found->format, MR_PLACE_FORMAT);
@@ -371,11 +400,10 @@ static mr_status check_config(const config *found, mr_error *err) {
                 "has %ld",
                 (long long)found->page_size, sysconf(_SC_PAGESIZE));
     } else {
-        bool sane = found->n_envs >= 1 && found->n_envs <= MR_MAX_ENVS && found->size >= 1000000 &&
-                    found->size <= 1000000000000000;
-        return sane ? MR_OK : mr_fail(err, MR_E_CORRUPT, "store.json makes no sense");
+        return MR_OK;
     }
-    mr_hint(err, "clear it (`millrace cache clear`), or choose another \"path\"");
+    mr_text_escape(shown, sizeof shown, place->path);
+    mr_hint(err, "clear it (`millrace cache clear --path %s`), or choose another \"path\"", shown);
     return MR_E_UNSUPPORTED;
 }
 
@@ -427,8 +455,13 @@ static mr_status resize(mr_place *place, int64_t size, bool alone, const mr_log 
         say(log, place, "starts anew, since it is to be smaller");
         return start_new(place, size, err);
     }
+    int64_t before = place->size;
     place->size = size;
-    return write_config(place, err);
+    if (write_config(place, NULL) < 0) { /* on a full disk, say: what is there can be read */
+        say(log, place, "cannot change its size, which it keeps");
+        place->size = before;
+    }
+    return MR_OK;
 }
 
 static mr_status find_config(mr_place *place, int64_t size, bool alone, const mr_log *log,
@@ -444,7 +477,7 @@ static mr_status find_config(mr_place *place, int64_t size, bool alone, const mr
         return mr_fail_memory(err, strlen(text)); /* no reason to throw anything away */
     }
     if (parsed == MR_OK) {
-        MR_TRY(check_config(&found, err));
+        MR_TRY(check_config(place, &found, err));
         place->size = found.size;
         place->n_envs = (int32_t)found.n_envs;
         return size > 0 ? resize(place, size, alone, log, err) : MR_OK;
@@ -528,7 +561,11 @@ void mr_place_remove(mr_place *place) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         unlinkat(place->dir, names[i], 0);
     }
-    rmdir(place->path);
+    struct stat info;
+    bool shared = fstat(place->dir, &info) == 0 && (info.st_mode & 0070) == 0070;
+    if (!shared || place->tier == MR_TIER_MEMORY) { /* the folder's group was somebody's choice */
+        rmdir(place->path);
+    }
 }
 
 void mr_place_mark_bad(mr_place *place, int32_t env) {
@@ -592,15 +629,18 @@ unsigned mr_place_mode(const mr_place *place) {
     return place->group ? 0660 : 0600;
 }
 
-int64_t mr_place_room(const mr_place *place) {
+int64_t mr_place_room(const mr_place *place, int64_t *slack) {
     struct statvfs info;
+    *slack = 0;
     if (fstatvfs(place->dir, &info) != 0) {
         return 0;
     }
     const int64_t most = 1 << 30;
     int64_t unit = (int64_t)info.f_frsize;
     int64_t reserve = (int64_t)info.f_blocks * unit / 20;
-    return (int64_t)info.f_bavail * unit - (reserve < most ? reserve : most);
+    reserve = reserve < most ? reserve : most;
+    *slack = reserve / 2;
+    return (int64_t)info.f_bavail * unit - reserve;
 }
 
 /* The folder may have been removed by its last user while we waited for our turn. */
@@ -655,16 +695,32 @@ mr_status mr_place_open(mr_place *place, const mr_store_params *params, const mr
     return enter(place, params->size, log, err);
 }
 
+static mr_status no_store(const char *path, int sys, mr_error *err) {
+    char shown[256];
+    if (sys == ENOENT && access(path, F_OK) == 0) {
+        mr_text_escape(shown, sizeof shown, path);
+        return mr_fail(err, MR_E_NOT_FOUND, "the folder %s is no store", shown);
+    }
+    bool absent = sys == ENOENT || sys == ENOTDIR;
+    return failed(err, sys, absent ? "there is no store at" : "cannot look into", path);
+}
+
 mr_status mr_place_check(const mr_store_params *params, mr_error *err) {
     char *path = mr_place_path(params, err);
     char *marker = path ? text_of("%s/%s", path, "store.json") : NULL;
     mr_status status = marker ? MR_OK : MR_E_NOT_FOUND;
     if (marker && access(marker, F_OK) != 0) {
-        status = failed(err, errno, "there is no store at", path);
+        status = no_store(path, errno, err);
     }
     free(marker);
     free(path);
     return status;
+}
+
+static mr_status in_use(mr_error *err) {
+    mr_fail(err, MR_E_IO, "the store is in use");
+    mr_hint(err, "`millrace cache clear PIPELINE.json` deletes a pipeline's entries all the same");
+    return MR_E_IO;
 }
 
 /* Also a store that this release cannot open: only its folder and its list of users matter. */
@@ -680,7 +736,7 @@ mr_status mr_place_destroy(const mr_store_params *params, mr_error *err) {
     }
     if (status == MR_OK) {
         alone = mr_place_be_alone(&place);
-        status = alone ? MR_OK : mr_fail(err, MR_E_IO, "the store is in use");
+        status = alone ? MR_OK : in_use(err);
     }
     if (alone) {
         mr_place_remove(&place);

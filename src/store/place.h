@@ -18,6 +18,8 @@
 
 #define MR_PLACE_FORMAT 1
 #define MR_MAX_ENVS 8
+#define MR_STORE_LEAST 1000000        /* bytes */
+#define MR_STORE_MOST 100000000000000 /* all of it is mapped: addresses have 47 bits */
 
 enum { MR_TIER_DISK, MR_TIER_MEMORY };
 
@@ -69,10 +71,11 @@ void mr_place_mark_bad(mr_place *place, int32_t env);
 void mr_place_forget_env(mr_place *place, int32_t env);                   /* alone: its files go */
 mr_status mr_place_destroy(const mr_store_params *params, mr_error *err); /* if nobody uses it */
 void mr_place_wipe(mr_place *place);                                      /* alone */
-void mr_place_remove(mr_place *place); /* alone: the folder too */
+void mr_place_remove(mr_place *place); /* alone: the folder too, unless a group shares it */
 
-/* Bytes that may be written before the file system's reserve is reached. */
-int64_t mr_place_room(const mr_place *place);
+/* Bytes that may be written before the file system's reserve is reached. The last of them, slack,
+ * are for exchanging values, which needs room for a moment. */
+int64_t mr_place_room(const mr_place *place, int64_t *slack);
 
 /* Access mode of new files. */
 unsigned mr_place_mode(const mr_place *place);

@@ -24,3 +24,4 @@ ls xdg/millrace
 says millrace cache clear
 says millrace cache clear --path photos
 ls photos
+says millrace cache clear --path nowhere

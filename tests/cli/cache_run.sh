@@ -11,6 +11,7 @@ says millrace run c.json --threads 1 | grep -v digest
 cp photos/cat/1.jpg new && cat new >photos/cat/1.jpg
 settled
 says millrace run c.json --threads 1 | grep -v digest
+millrace run c.json --threads 1 | grep -o 'waiting to be stored.*'
 millrace run c.json --threads 1 --json | grep -o '"caches": .*}\]'
 for file in p.json c.json; do
     millrace run $file --quiet | cmp - off && echo "same digest"

@@ -19,5 +19,22 @@ millrace run other.json --threads 1 | grep hits
 says millrace cache stat c.json | ages | sort
 millrace cache stat --json | ages | tr '{' '\n' | sort
 says millrace cache stat --path nowhere
+says millrace cache stat --path photos
+says millrace cache stat --path c.json
+# A killed run takes no notes of itself.
+cat >k.json <<END
+{"source": {"synthetic": {"samples": 4, "shape": [100]}}, "ops": [{"cast": {"dtype": "uint8"}}],
+ "epochs": 100000000, "cache": {"size": "8MB", "path": "killed"}}
+END
+mkfifo digests
+"$MILLRACE" run k.json --digests digests >/dev/null &
+pid=$!
+exec 3<digests
+read -r _ <&3
+sleep 0.2
+says millrace cache stat k.json | grep -o '(.*)'
+{ kill -9 $pid && wait $pid; } 2>/dev/null
+exec 3<&-
+says millrace cache stat k.json | grep -o '(.*)'
 says millrace cache stat c.json --path nowhere
 says millrace cache stats

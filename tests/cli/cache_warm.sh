@@ -12,6 +12,11 @@ says millrace run c.json --threads 1 | grep -v digest
 says millrace cache warm p.json
 says millrace cache warm
 says millrace cache warm c.json --rank 1
+# A store in memory would be gone at the end; of two caches the one on disk is filled.
+sed 's/"size": "64MB"/"size": "4MB", "tier": "memory"/' c.json >memory.json
+says millrace cache warm memory.json
+sed 's/"ops": \[/&{"cache": {"size": "64MB"}}, /' memory.json >both.json
+says millrace cache warm both.json --threads 1
 echo broken >photos/cat/broken.jpg
 says millrace cache warm c.json --threads 1 | grep -v hits
 cat >full.json <<END

@@ -16,6 +16,7 @@ static char store[96];
 typedef struct said {
     int lines;
     char text[2048];
+    mr_cache_stats cache;
 } said;
 
 static void note(void *user, const char *text) {
@@ -25,7 +26,7 @@ static void note(void *user, const char *text) {
     snprintf(s->text + used, sizeof s->text - used, "%s\n", text);
 }
 
-/* rig_run, with what was said. */
+/* rig_run, with what was said and counted. */
 static outcome run_noting(said *s) {
     outcome result = {.status = MR_END, .err = MR_ERROR_INIT};
     char path[256];
@@ -44,6 +45,9 @@ static outcome run_noting(said *s) {
     if (result.status == MR_OK) {
         result.status = rig_consume(loader, &result.err);
         mr_loader_digest(loader, result.digest);
+        mr_loader_flush(loader);
+        s->cache.size = (uint32_t)sizeof s->cache;
+        mr_loader_cache(loader, 0, &s->cache);
     }
     mr_loader_close(loader);
     mr_pipeline_free(pipeline);
@@ -93,7 +97,9 @@ static int run_through(const fault *wanted) {
     outcome after = run_noting(&second);
     bool lost = wanted->kind == FAULT_LASTING && wanted->at == 1 && was_cold;
     bool told = first.lines <= 1 && (!lost || !struck || first.lines == 1);
-    if (!is_right(&result) || !is_right(&after) || !told) {
+    /* A write that fails is no damage: what was there before is there still. */
+    bool kept = was_cold || wanted->calls != FAULT_WRITE || second.cache.misses == 0;
+    if (!is_right(&result) || !is_right(&after) || !told || !kept) {
         rig_show(wanted, &result, "with a store that fails");
         fprintf(stderr, "said %d: %safterwards %s: %s", first.lines, first.text, after.digest,
                 second.text);
@@ -143,6 +149,7 @@ static void writes_come_short(void) {
     for (int warm = 0; warm < 2; warm++) {
         const fault partial = {FAULT_WRITE, FAULT_SHORT, 1, 0};
         const fault nothing = {FAULT_READ, FAULT_EOF, 1, 0};
+        was_cold = !warm;
         forget_store();
         if (warm) {
             rig_run();
@@ -205,20 +212,21 @@ TEST(each_allocation_fails_once) {
 
 enum { DISK = 3 << 20 };
 
-static bool mount_small_disk(void) {
+static bool mount_disk(int bytes) {
     char options[32];
-    snprintf(options, sizeof options, "size=%d", DISK);
+    forget_store();
+    snprintf(options, sizeof options, "size=%d", bytes);
     return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
            mkdir(store, 0700) == 0 && mount("tmpfs", store, "tmpfs", 0, options) == 0;
 }
 
-static void use_larger_samples(const char *cache) {
+static void use_samples(int samples, int bytes, const char *cache) {
     char json[1024];
     int n = snprintf(json, sizeof json,
-                     "{\"source\": {\"synthetic\": {\"samples\": 400, \"shape\": [20000]}}, "
+                     "{\"source\": {\"synthetic\": {\"samples\": %d, \"shape\": [%d]}}, "
                      "\"ops\": [%s {\"cast\": {\"dtype\": \"float16\"}}], \"batch\": 8, "
                      "\"epochs\": 2}",
-                     cache);
+                     samples, bytes, cache);
     rig_file("pipeline.json", json, (size_t)n);
 }
 
@@ -227,8 +235,7 @@ static int fill_disk(const fault *occupied) {
     char cache[256], path[128];
     said s = {0};
     struct statvfs info;
-    forget_store();
-    if (!mount_small_disk()) {
+    if (!mount_disk(DISK)) {
         return CHILD_NO_STRIKE;
     }
     if (occupied->at > 0) {
@@ -239,15 +246,16 @@ static int fill_disk(const fault *occupied) {
         }
         close(fd);
     }
-    use_larger_samples("");
+    use_samples(400, 20000, "");
     expected = rig_run();
     snprintf(cache, sizeof cache, "{\"cache\": {\"path\": \"%s\", \"size\": \"64MB\"}},", store);
-    use_larger_samples(cache);
+    use_samples(400, 20000, cache);
     outcome result = run_noting(&s);
     bool free_left =
         statvfs(store, &info) == 0 && (int64_t)info.f_bavail * (int64_t)info.f_frsize >=
                                           (occupied->at > 0 ? 0 : DISK / 20 - 131072);
-    if (!is_right(&result) || s.lines != 1 || !free_left) {
+    bool counted = s.cache.misses <= s.cache.stored + s.cache.refused;
+    if (!is_right(&result) || s.lines != 1 || !free_left || !counted) {
         rig_show(occupied, &result, "on a full disk");
         fprintf(stderr, "said %d: %s%lld bytes free\n", s.lines, s.text,
                 (long long)info.f_bavail * (long long)info.f_frsize);
@@ -271,6 +279,159 @@ static void run_on_small_disk(void) {
 
 TEST(a_full_disk_is_said_once) {
     with_store(run_on_small_disk);
+}
+
+/* ---- A disk that others fill, or that becomes read-only ---------------------------------------
+ */
+
+enum { VALUES = 100 };
+
+/* The store in a folder of the disk, with all that the pipeline wants; beside it there is room. */
+static bool fill_store_on_disk(const char *size) {
+    char cache[256];
+    said s = {0};
+    use_samples(VALUES, 20000, "");
+    expected = rig_run();
+    snprintf(cache, sizeof cache, "{\"cache\": {\"path\": \"%s/s\", \"size\": \"%s\"}},", store,
+             size);
+    use_samples(VALUES, 20000, cache);
+    outcome result = run_noting(&s);
+    return is_right(&result) && s.lines == 0;
+}
+
+static void fill_rest_of_disk(void) {
+    static const char zeros[4096];
+    char path[128];
+    snprintf(path, sizeof path, "%s/ballast", store);
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    while (write(fd, zeros, sizeof zeros) > 0) {
+    }
+    close(fd);
+}
+
+static int64_t clear_pipeline(const char *params, mr_error *err) {
+    char path[256], prefix[17];
+    int64_t deleted = -1;
+    mr_pipeline *pipeline = NULL;
+    rig_path(path, sizeof path, "pipeline.json");
+    if (mr_pipeline_load(&pipeline, path, NULL, err) == MR_OK &&
+        mr_pipeline_cache_prefix(pipeline, 1, prefix) == MR_OK &&
+        mr_store_clear(params, prefix, &deleted, err) < 0) {
+        deleted = -1;
+    }
+    mr_pipeline_free(pipeline);
+    return deleted;
+}
+
+/* Reading and looking need no room, nor does asking for more; deleting a part does, and says what
+ * does not. */
+static bool look_at_full_disk(void) {
+    char params[128];
+    said s = {0};
+    mr_error err = MR_ERROR_INIT;
+    mr_store_info info = {.size = (uint32_t)sizeof info};
+    int64_t checked = 0, damaged = 0;
+    if (!mount_disk(4 * DISK)) {
+        return false;
+    }
+    CHECK(fill_store_on_disk("6MB"));
+    fill_rest_of_disk();
+    snprintf(params, sizeof params, "{\"path\": \"%s/s\"}", store);
+    CHECK_INT(mr_store_stat(params, NULL, &info, &err), ==, MR_OK);
+    CHECK_INT(info.entries, ==, VALUES);
+    CHECK_INT(mr_store_verify(params, NULL, &checked, &damaged, &err), ==, MR_OK);
+    CHECK_INT(checked, ==, VALUES);
+    CHECK_INT(damaged, ==, 0);
+    char cache[256];
+    snprintf(cache, sizeof cache, "{\"cache\": {\"path\": \"%s/s\", \"size\": \"7MB\"}},", store);
+    use_samples(VALUES, 20000, cache);
+    outcome result = run_noting(&s);
+    CHECK(is_right(&result));
+    CHECK_INT(s.cache.hits, ==, 2 * VALUES);
+    CHECK_INT(clear_pipeline(params, &err), ==, -1);
+    CHECK_HAS(err.text, "No space left");
+    CHECK_HAS(err.hint, "cache clear --path");
+    CHECK_INT(mr_store_clear(params, NULL, &checked, &err), ==, MR_OK);
+    CHECK_INT(checked, ==, VALUES);
+    return true;
+}
+
+/* Locks need write access, and the message says so. */
+static bool look_at_read_only_disk(void) {
+    char params[128];
+    said s = {0};
+    mr_error err = MR_ERROR_INIT;
+    mr_store_info info = {.size = (uint32_t)sizeof info};
+    if (!mount_disk(4 * DISK)) {
+        return false;
+    }
+    CHECK(fill_store_on_disk("6MB"));
+    if (mount(NULL, store, NULL, MS_REMOUNT | MS_RDONLY, NULL) != 0) {
+        return false;
+    }
+    snprintf(params, sizeof params, "{\"path\": \"%s/s\"}", store);
+    CHECK_INT(mr_store_stat(params, NULL, &info, &err), ==, MR_E_IO);
+    CHECK_HAS(err.text, "Read-only file system");
+    CHECK_HAS(err.hint, "write access");
+    outcome result = run_noting(&s);
+    CHECK(is_right(&result));
+    CHECK_INT(s.lines, ==, 1);
+    return true;
+}
+
+/* The disk, not the store's size, is the limit: an old pipeline's values make room for a new one's.
+ */
+static bool exchange_on_small_disk(void) {
+    char cache[256];
+    said s[2] = {{0}, {0}};
+    if (!mount_disk(16 * DISK)) {
+        return false;
+    }
+    snprintf(cache, sizeof cache, "{\"cache\": {\"path\": \"%s/s\", \"size\": \"100MB\"}},", store);
+    for (int i = 0; i < 2; i++) {
+        use_samples(15000, 3000 + i, "");
+        expected = rig_run();
+        use_samples(15000, 3000 + i, cache);
+        outcome result = run_noting(&s[i]);
+        CHECK(is_right(&result));
+        CHECK_INT(s[i].cache.stored, >, 1000);
+        CHECK_INT(s[i].cache.refused, >, 0);
+    }
+    CHECK_INT(s[0].cache.evicted, ==, 0);
+    CHECK_INT(s[1].cache.evicted, >, 1000);
+    return true;
+}
+
+static bool (*test_on_disk)(void); /* false: there is none */
+
+static int run_in_child(const fault *none) {
+    int before = test_failures;
+    (void)none;
+    if (!test_on_disk()) {
+        return CHILD_NO_STRIKE;
+    }
+    return test_failures == before ? CHILD_GOOD : CHILD_BAD;
+}
+
+static void on_a_disk(bool (*test)(void), const char *what) {
+    const fault none = {.at = 0};
+    test_on_disk = test;
+    int verdict = rig_child(run_in_child, &none);
+    if (verdict == CHILD_NO_STRIKE) {
+        printf("skipped: %s (none could be mounted)\n", what);
+        return;
+    }
+    CHECK_INT(verdict, ==, CHILD_GOOD);
+}
+
+static void run_on_disks(void) {
+    on_a_disk(look_at_full_disk, "looking at a store on a full disk");
+    on_a_disk(look_at_read_only_disk, "a store on a read-only disk");
+    on_a_disk(exchange_on_small_disk, "a store that its disk limits");
+}
+
+TEST(disks_that_are_full_or_read_only) {
+    with_store(run_on_disks);
 }
 
 TEST_MAIN()

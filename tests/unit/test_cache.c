@@ -653,6 +653,38 @@ TEST(an_evicting_store_keeps_its_size) {
     end();
 }
 
+/* One thread: nothing is made ahead of its time, so what was missed is what was made. */
+TEST(what_a_full_store_does_not_take_is_counted) {
+    begin(3);
+    rig_result off = rig_run(plain_pipeline(SAMPLES, 12000, ""));
+    const char *json = plain_pipeline(SAMPLES, 12000, cache_sized("1MB"));
+    rig_result result = rig_run_with(json, rig_ops, 1, NULL);
+    CHECK_TEXT(result.digest, off.digest);
+    CHECK_INT(result.caches[0].misses, ==, result.made);
+    CHECK_INT(result.caches[0].refused, >, SAMPLES);
+    CHECK_INT(result.caches[0].stored + result.caches[0].refused, ==, result.made);
+    end();
+}
+
+TEST(a_pipelines_entries_are_deleted_from_a_full_store) {
+    begin(3);
+    char params[256], prefix[17], json[2048];
+    int64_t deleted = -1;
+    mr_pipeline *pipeline = NULL;
+    mr_error err = MR_ERROR_INIT;
+    snprintf(json, sizeof json, "%s", plain_pipeline(4000, 5000, cache_sized("30MB")));
+    rig_result full = rig_run_with(json, rig_second_ops, 2, NULL);
+    CHECK_INT(full.caches[0].refused, >, 0);
+    CHECK_INT(mr_pipeline_parse(&pipeline, json, strlen(json), rig_second_ops, &err), ==, MR_OK);
+    CHECK_INT(mr_pipeline_cache_prefix(pipeline, 2, prefix), ==, MR_OK);
+    snprintf(params, sizeof params, "{\"path\": \"%s\"}", store);
+    CHECK_INT(mr_store_clear(params, prefix, &deleted, &err), ==, MR_OK);
+    CHECK_INT(deleted, ==, full.caches[0].stored);
+    check_verify(0, 0);
+    mr_pipeline_free(pipeline);
+    end();
+}
+
 TEST(a_value_larger_than_the_store_is_only_made) {
     begin(3);
     rig_result off = rig_run(plain_pipeline(20, 3000000, ""));
@@ -704,6 +736,25 @@ TEST(another_format_or_page_size_is_refused_with_advice) {
     CHECK_INT(mr_store_clear(params, NULL, &deleted, NULL), ==, MR_OK);
     CHECK(access(store, F_OK) != 0);
     CHECK_INT(check_run(photos_pipeline(cache_with("")), off.digest).made, ==, PHOTOS);
+    end();
+}
+
+TEST(a_config_that_makes_no_sense_starts_anew) {
+    static const char *const numbers[] = {"\"environments\": 8, \"size\": 1000000",
+                                          "\"environments\": 0, \"size\": 64000000",
+                                          "\"environments\": 1, \"size\": 9000000000000000"};
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char text[256];
+        fill_store(off.digest);
+        snprintf(text, sizeof text, "{\"millrace_store\": 1, \"page_size\": %ld, %s}\n",
+                 sysconf(_SC_PAGESIZE), numbers[i]);
+        write_config(text);
+        rig_result result = check_run(photos_pipeline(cache_with("")), off.digest);
+        CHECK_INT(result.made, ==, PHOTOS);
+        CHECK_HAS(result.log.text, "starts anew");
+    }
     end();
 }
 
@@ -778,6 +829,21 @@ TEST(modes_are_private) {
     CHECK(stat(store, &info) == 0);
     CHECK_INT(info.st_mode & 07777, ==, 0700);
     umask(022);
+    end();
+}
+
+TEST(the_folder_of_a_group_outlives_its_store) {
+    char params[256];
+    int64_t deleted = 0;
+    struct stat info = {0};
+    begin(PHOTOS);
+    rig_run(photos_pipeline(cache_with("\"group\": true")));
+    snprintf(params, sizeof params, "{\"path\": \"%s\"}", store);
+    CHECK_INT(mr_store_clear(params, NULL, &deleted, NULL), ==, MR_OK);
+    CHECK_INT(deleted, ==, PHOTOS);
+    CHECK(stat(store, &info) == 0);
+    CHECK_INT(info.st_mode & 07777, ==, 02770);
+    CHECK_INT(mr_store_clear(params, NULL, &deleted, NULL), ==, MR_E_NOT_FOUND);
     end();
 }
 

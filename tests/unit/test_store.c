@@ -386,9 +386,29 @@ TEST(a_link_is_not_followed) {
     CHECK_INT(symlink(target, link), ==, 0);
     mr_store_params p = {.size = 8000000, .path = link};
     CHECK_INT(mr_place_open(&other, &p, &silent, &err), <, 0);
+    CHECK_HAS(err.hint, "is a link");
     mr_place_close(&other);
     unlink(link);
     fixture_remove(target);
+}
+
+static void check_path(const char *given, const char *meant) {
+    const mr_store_params p = {.path = given};
+    char *path = mr_place_path(&p, NULL);
+    CHECK_TEXT(path, meant);
+    free(path);
+}
+
+TEST(a_path_may_begin_at_home) {
+    const char *home = getenv("HOME");
+    char before[256];
+    snprintf(before, sizeof before, "%s", home ? home : "");
+    setenv("HOME", "/some/home", 1);
+    check_path("~/stores/a", "/some/home/stores/a");
+    check_path("~", "/some/home");
+    check_path("~other/store", "~other/store"); /* a name like any other */
+    check_path("a/~/b", "a/~/b");
+    setenv("HOME", before, 1);
 }
 
 /* ---- An environment ---- */
