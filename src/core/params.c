@@ -42,6 +42,23 @@ static mr_status wrong_kind(const place *at) {
                    kind_words[at->row->kind]);
 }
 
+typedef struct number_text {
+    char text[32];
+} number_text;
+
+/* As it may be written: bytes with the largest unit. */
+static number_text show(const mr_param *row, double value) {
+    static const char *const units[] = {"", "KB", "MB", "GB", "TB"};
+    number_text out;
+    int unit = 0;
+    while (row->kind == MR_PARAM_BYTES && unit < 4 && value >= 1000) {
+        value /= 1000;
+        unit++;
+    }
+    snprintf(out.text, sizeof out.text, "%.10g%s", value, units[unit]);
+    return out;
+}
+
 static mr_status check_range(const place *at, double value) {
     const mr_param *row = at->row;
     bool any = row->min == 0 && row->max == 0;
@@ -53,11 +70,11 @@ static mr_status check_range(const place *at, double value) {
     }
     set_where(at);
     if (isinf(row->max)) {
-        return mr_fail(at->err, MR_E_PARAM, "%s: %s is %.10g, must be at least %.10g", at->what,
-                       row->name, value, row->min);
+        return mr_fail(at->err, MR_E_PARAM, "%s: %s is %s, must be at least %s", at->what,
+                       row->name, show(row, value).text, show(row, row->min).text);
     }
-    return mr_fail(at->err, MR_E_PARAM, "%s: %s is %.10g, must be from %.10g to %.10g", at->what,
-                   row->name, value, row->min, row->max);
+    return mr_fail(at->err, MR_E_PARAM, "%s: %s is %s, must be from %s to %s", at->what, row->name,
+                   show(row, value).text, show(row, row->min).text, show(row, row->max).text);
 }
 
 static mr_status check_length(const place *at, size_t length) {

@@ -524,6 +524,22 @@ static size_t place_for_cache(const compiler *c, json_t *list) {
     return i;
 }
 
+static bool is_cache_at(const compiler *c, json_t *list, size_t i) {
+    const char *name = NULL;
+    json_t *params = NULL;
+    mr_status named = split_call(json_array_get(list, i), "", "", &name, &params, NULL);
+    const mr_op_class *op = named == MR_OK ? find_op(c, name) : NULL;
+    return op && (op->flags & MR_OP_STORES);
+}
+
+/* Two wishes for one place may contradict each other in size and path; none is taken silently. */
+static mr_status two_caches(compiler *c) {
+    mr_error_at_json(c->err, "$.cache");
+    mr_fail(c->err, MR_E_PARAM, "the ops have a cache already where this one would be put");
+    mr_hint(c->err, "leave one of the two out");
+    return MR_E_PARAM;
+}
+
 /* "cache": "auto", or a cache's parameters: becomes an op like any other. */
 static mr_status insert_cache(compiler *c, json_t *document, json_t *list) {
     json_t *cache = json_object_get(document, "cache");
@@ -535,8 +551,11 @@ static mr_status insert_cache(compiler *c, json_t *document, json_t *list) {
         mr_error_at_json(c->err, "$.cache");
         return mr_fail(c->err, MR_E_PARAM, "cache must be \"auto\" or an object of parameters");
     }
-    json_t *call = is_auto ? json_string("cache") : json_pack("{s:O}", "cache", cache);
     size_t place = place_for_cache(c, list);
+    if (place > 0 && is_cache_at(c, list, place - 1)) {
+        return two_caches(c);
+    }
+    json_t *call = is_auto ? json_string("cache") : json_pack("{s:O}", "cache", cache);
     c->inserted = (int32_t)place;
     if (json_array_insert_new(list, place, call) != 0) {
         return mr_fail_memory(c->err, 64);

@@ -10,6 +10,14 @@ pipeline '"cache": true'
 says millrace check p.json
 pipeline '"cache": {"size": "1KB"}'
 says millrace check p.json
+# Beside a cache of the ops: another one, if it is at another place.
+pipeline '"cache": "auto"'
+sed 's/"ops": \[/&"cache", /' p.json >two.json
+millrace check two.json | sed -n '/^caches/,/^fields/p'
+sed 's/{"decode_image": {}}/&, {"cache": {"size": "5GB"}}/' p.json >twice.json
+says millrace check twice.json
+pipeline '"cache": {"size": "200TB"}'
+says millrace check p.json
 pipeline '"cache": "auto"'
 sed 's/{"random_flip": {}}/{"random_flip": {"p": 2}}/' p.json >bad.json
 says millrace check bad.json
