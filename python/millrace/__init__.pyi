@@ -199,7 +199,7 @@ class Pipeline:
 
         Parameters:
             size: The most that the store may take. Default: "20GB".
-            path: Folder of the store; empty: one for all pipelines of the user, below $XDG_CACHE_HOME or ~/.cache (tier memory: below /dev/shm). Default: "".
+            path: Folder of the store (~/ is the user's home); empty: one for all pipelines of the user, below $XDG_CACHE_HOME or ~/.cache (tier memory: below /dev/shm). Default: "".
             tier: disk, or memory: shared by the processes of this machine, and gone with the last of them. Default: "disk".
             compression: How values are packed: none, lz4 or zstd. Default: "none".
             group: Share the store with the folder's group; else it is the user's alone. Default: false."""
