@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* "12ms", "1.5 s", "300us"; *end is what follows. Returns nanoseconds, or -1. */
 static int64_t read_time(const char *text, const char **end) {
@@ -29,8 +30,9 @@ static int64_t read_time(const char *text, const char **end) {
 }
 
 static mr_status bad_time(const char *what, mr_error *err) {
-    mr_fail(err, MR_E_PARAM, "--consume wants a time or a file of times, not \"%.60s\"", what);
-    mr_hint(err, "write --consume 12ms; units are us, ms and s");
+    mr_fail(err, MR_E_PARAM,
+            "--consume wants a time such as 12ms, or a file of times, not \"%.60s\"", what);
+    mr_hint(err, "a time is a number and a unit (us, ms or s), and no file has that name");
     return MR_E_PARAM;
 }
 
@@ -65,7 +67,7 @@ mr_status mr_consume_read(mr_consume *out, const char *text, mr_error *err) {
     if (read_time(text, &end) >= 0 && *end == '\0') {
         return read_lines(out, text, "--consume", err);
     }
-    if (isdigit((unsigned char)text[0])) {
+    if (isdigit((unsigned char)text[0]) || access(text, F_OK) != 0) {
         return bad_time(text, err);
     }
     mr_status status = mr_file_load(text, limit, &lines, &size, err);
@@ -80,12 +82,16 @@ void mr_consume_free(mr_consume *consume) {
     free(consume->ns);
 }
 
-void mr_consume_step(const mr_consume *consume, int64_t step) {
-    if (consume->n == 0) {
-        return;
-    }
-    int64_t ns = consume->ns[step % consume->n];
-    struct timespec left = {ns / 1000000000, ns % 1000000000};
-    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
+void mr_consume_step(const mr_consume *consume, int64_t step, const mr_stop *stop) {
+    const int64_t slice = 50000000; /* how long a signal may have to wait */
+    int64_t left = consume->n > 0 ? consume->ns[step % consume->n] : 0;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    while (left > 0 && !atomic_load(&stop->signal)) {
+        int64_t ns = until.tv_nsec + (left < slice ? left : slice);
+        until = (struct timespec){until.tv_sec + ns / 1000000000, ns % 1000000000};
+        left -= left < slice ? left : slice;
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+        }
     }
 }

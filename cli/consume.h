@@ -5,6 +5,8 @@
 
 #include <millrace/millrace.h>
 
+#include "stop.h"
+
 typedef struct mr_consume {
     int64_t *ns; /* of each step; the list is gone through again and again */
     int64_t n;   /* 0: no time passes */
@@ -14,6 +16,7 @@ typedef struct mr_consume {
 mr_status mr_consume_read(mr_consume *out, const char *text, mr_error *err);
 void mr_consume_free(mr_consume *consume);
 
-void mr_consume_step(const mr_consume *consume, int64_t step);
+/* Ends sooner when a signal ends the run. */
+void mr_consume_step(const mr_consume *consume, int64_t step, const mr_stop *stop);
 
 #endif

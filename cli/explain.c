@@ -37,11 +37,10 @@ static const mr_option_row operands[] = {
 const mr_command mr_command_explain = {
     .name = "explain",
     .summary = "Show the arithmetic behind a report's verdict.",
-    .doc = "Storage, threads, the host language's lock and the consumer each have a highest rate, "
-           "which "
-           "follows from what was measured; a run goes at the lowest of them. Shows these rates, "
-           "where "
-           "the workers' time went, and what other numbers of threads would give.",
+    .doc = "Storage, threads, CPUs, the host language's lock and the consumer each have a highest "
+           "rate, which follows from what was measured; a run goes at the lowest of them. Shows "
+           "these rates, where the workers' time went, and what other numbers of threads and "
+           "caches would give.",
     .operands = operands,
     .values_size = sizeof(explain_values),
     .run = run_explain,

@@ -6,8 +6,6 @@
 #include <langinfo.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "errors.h"
@@ -15,7 +13,7 @@
 
 #define ERASE "\r\033[K"
 
-enum { WIDEST_BAR = 40, NARROWEST_BAR = 8, DEFAULT_WIDTH = 80 };
+enum { WIDEST_BAR = 40, NARROWEST_BAR = 8 };
 
 static const double draw_interval = 0.1;
 static const double rate_memory = 2; /* seconds over which the rate forgets */
@@ -33,12 +31,6 @@ static void erase(mr_progress *progress) {
         fputs(ERASE, stderr);
         progress->drawn = false;
     }
-}
-
-static int terminal_width(void) {
-    struct winsize size = {0};
-    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    return known ? size.ws_col : DEFAULT_WIDTH;
 }
 
 static void learn_rate(mr_progress *progress, double now, int64_t samples) {
@@ -121,7 +113,7 @@ static void line_text(const mr_progress *progress, const mr_progress_point *poin
 
 static void draw(mr_progress *progress, const mr_progress_point *point) {
     char line[512];
-    line_text(progress, point, terminal_width(), line, sizeof line);
+    line_text(progress, point, mr_terminal_size_now().columns, line, sizeof line);
     fprintf(stderr, ERASE "%s", line);
     fflush(stderr);
     progress->drawn = true;

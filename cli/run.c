@@ -38,6 +38,7 @@ typedef struct run {
     mr_loader *loader;
     FILE *digests;
     mr_consume consume;
+    mr_stop stop;
     mr_top top;
     mr_progress progress;
     mr_progress_point point;
@@ -57,29 +58,46 @@ static mr_status check_digests(const run_values *v, mr_error *err) {
     return MR_OK;
 }
 
-/* A state that cannot be written shall be known now, not after hours. */
-static mr_status check_state_out(const char *path, mr_error *err) {
+/* A file that a run replaces: its state, its figures. */
+typedef struct replaced_file {
+    const char *path; /* NULL: not asked for */
+    const char *what, *option, *example;
+} replaced_file;
+
+/* One that cannot be written shall be known now, not after hours. */
+static mr_status check_replaced(replaced_file file, mr_error *err) {
     char folder[4096];
     struct stat info;
-    if (!path) {
+    if (!file.path) {
         return MR_OK;
     }
-    snprintf(folder, sizeof folder, "%s", path);
+    snprintf(folder, sizeof folder, "%s", file.path);
     char *slash = strrchr(folder, '/');
     if (slash) {
         slash[slash == folder] = '\0';
     }
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-        mr_fail(err, MR_E_IO, "cannot write the state to %s: it is a folder", path);
-        mr_hint(err, "name a file: --state-out %s/state.json", path);
+    if (stat(file.path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        bool is_folder = S_ISDIR(info.st_mode);
+        mr_fail(err, MR_E_IO, "cannot write %s to %s: it is %s", file.what, file.path,
+                is_folder ? "a folder" : "not a regular file");
+        mr_hint(err, "name a file: %s %s%s%s", file.option, is_folder ? file.path : "",
+                is_folder ? "/" : "", file.example);
         return err->code;
     }
     if (access(slash ? folder : ".", W_OK | X_OK) != 0) {
-        mr_fail(err, MR_E_IO, "cannot write the state to %s: %s", path, strerrordesc_np(errno));
-        mr_hint(err, "--state-out needs a folder that exists and can be written to");
+        mr_fail(err, MR_E_IO, "cannot write %s to %s: %s", file.what, file.path,
+                strerrordesc_np(errno));
+        mr_hint(err, "%s needs a folder that exists and can be written to", file.option);
         return err->code;
     }
     return MR_OK;
+}
+
+static mr_status check_files(const run_values *v, mr_error *err) {
+    const replaced_file state = {v->state_out, "the state", "--state-out", "state.json"};
+    const replaced_file figures = {v->metrics, "the figures", "--metrics", "millrace.prom"};
+    mr_status status = check_replaced(state, err);
+    return status == MR_OK ? check_replaced(figures, err) : status;
 }
 
 static mr_status open_digests(run *r) {
@@ -154,7 +172,7 @@ static mr_status open_all(run *r) {
         status = check_digests(v, &r->err);
     }
     if (status == MR_OK) {
-        status = check_state_out(v->state_out, &r->err);
+        status = check_files(v, &r->err);
     }
     if (status == MR_OK) {
         status = mr_consume_read(&r->consume, v->consume, &r->err);
@@ -240,7 +258,7 @@ static mr_status take_batches(run *r) {
         status = mr_loader_next(r->loader, &batch, &r->err);
         if (status == MR_OK) {
             status = count_batch(r, batch);
-            mr_consume_step(&r->consume, r->point.steps - 1);
+            mr_consume_step(&r->consume, r->point.steps - 1, &r->stop);
             mr_batch_unref(batch);
         }
     }
@@ -297,9 +315,8 @@ static void close_all(run *r) {
 
 /* Takes the batches while signals are watched. What was delivered is saved however it ended. */
 static mr_status run_loader(run *r) {
-    mr_stop stop;
     mr_error after = MR_ERROR_INIT;
-    mr_status status = mr_stop_begin(&stop, r->loader, &r->err);
+    mr_status status = mr_stop_begin(&r->stop, r->loader, &r->err);
     if (status != MR_OK) {
         return status;
     }
@@ -312,7 +329,7 @@ static mr_status run_loader(run *r) {
     saved = saved == MR_OK ? save_state(r, &after) : saved;
     r->report.state = saved == MR_OK ? r->values->state_out : NULL;
     saved = saved == MR_OK ? close_digests(r, &after) : saved;
-    r->report.signal = mr_stop_end(&stop);
+    r->report.signal = mr_stop_end(&r->stop);
     if (saved != MR_OK && (status == MR_OK || status == MR_E_CANCELLED)) {
         r->err = after;
         r->report.signal = 0;

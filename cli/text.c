@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { COLUMNS = 80 };
@@ -157,6 +158,12 @@ void mr_text_wrap(FILE *out, const char *text, int at, int indent) {
 bool mr_terminal(FILE *stream) {
     const char *term = getenv("TERM");
     return isatty(fileno(stream)) && term && strcmp(term, "dumb") != 0;
+}
+
+mr_terminal_size mr_terminal_size_now(void) {
+    struct winsize size = {0};
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
+    return known ? (mr_terminal_size){size.ws_col, size.ws_row} : (mr_terminal_size){80, 24};
 }
 
 bool mr_colour(FILE *stream) {

@@ -33,6 +33,13 @@ const char *mr_text_plural(int64_t n, const char *one, const char *many);
 void mr_text_wrap(FILE *out, const char *text, int at, int indent);
 
 bool mr_terminal(FILE *stream); /* and not a dumb one */
-bool mr_colour(FILE *stream);   /* a terminal, and NO_COLOR is not set */
+
+/* Of the terminal that standard error is, now; 80 by 24 where it does not tell. */
+typedef struct mr_terminal_size {
+    int columns, rows;
+} mr_terminal_size;
+mr_terminal_size mr_terminal_size_now(void);
+
+bool mr_colour(FILE *stream); /* a terminal, and NO_COLOR is not set */
 
 #endif

@@ -2,6 +2,7 @@
 /* top.c - see top.h. Where standard error is no terminal the table comes once, at the end. */
 #include "top.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,51 +21,86 @@ static void put_time(char *out, size_t size, double seconds) {
     snprintf(out, size, "%.3g %s", seconds, units[unit]);
 }
 
-/* What the workers' time is made of; the rest happens beside them. */
-static bool is_workers(const mr_line *line) {
-    return line->kind == MR_LINE_OP || strcmp(line->name, "fill") == 0 ||
-           strcmp(line->name, "sample") == 0 || strcmp(line->name, "seal") == 0 ||
-           strcmp(line->name, "wait_read") == 0 || strcmp(line->name, "wait_work") == 0;
-}
-
-static void draw_line(const mr_line *line, double whole) {
-    char mean[16], p50[16], p99[16], count[32], share[16] = "";
-    put_time(mean, sizeof mean, line->mean);
-    put_time(p50, sizeof p50, line->p50);
-    put_time(p99, sizeof p99, line->p99);
-    if (is_workers(line) && whole > 0) {
-        snprintf(share, sizeof share, "%.1f %%", 100 * line->seconds / whole);
+/* ---- What the workers' time is made of; the rest happens beside them ---- */
+static bool is_one_of(const mr_line *line, const char *const *names) {
+    while (*names && strcmp(*names, line->name) != 0) {
+        names++;
     }
-    fprintf(stderr, "%-20.20s %12s %9s %9s %9s %8s\n", line->name,
-            mr_text_count(count, sizeof count, line->count), mean, p50, p99, share);
+    return *names != NULL;
 }
 
-/* Of all workers: on samples, sealing batches, waiting. */
+static bool is_part_of_sample(const mr_line *line) {
+    static const char *const names[] = {"fill",        "wait_host",  "store_read",
+                                        "store_write", "store_wait", NULL};
+    return line->kind == MR_LINE_OP || is_one_of(line, names);
+}
+
+static bool is_whole(const mr_line *line) {
+    static const char *const names[] = {"sample", "seal", "wait_read", "wait_work", NULL};
+    return line->kind != MR_LINE_OP && is_one_of(line, names);
+}
+
 static double time_of_workers(const mr_loader *loader) {
     double seconds = 0;
     for (int32_t i = 0; i < mr_loader_n_lines(loader); i++) {
         mr_line line = {.size = (uint32_t)sizeof line};
         mr_loader_line(loader, i, &line);
-        bool part = line.kind == MR_LINE_OP || strcmp(line.name, "fill") == 0; /* of a sample */
-        seconds += is_workers(&line) && !part ? line.seconds : 0;
+        seconds += is_whole(&line) ? line.seconds : 0;
     }
     return seconds;
 }
 
-static void draw_table(mr_top *top) {
+/* ---- The table ---- */
+enum { WIDTH = 72 }; /* of a line */
+
+/* One line, cut where the terminal ends: one that wrapped could not be drawn over. */
+static void put_line(const mr_top *top, const char *text) {
+    int columns = top->in_place ? mr_terminal_size_now().columns - 1 : INT_MAX;
+    fprintf(stderr, "%.*s\n", columns > 1 ? columns : 1, text);
+}
+
+static void draw_line(const mr_top *top, const mr_line *line, double whole) {
+    char mean[16], p50[16], p99[16], count[32], share[16] = "", text[128];
+    put_time(mean, sizeof mean, line->mean);
+    put_time(p50, sizeof p50, line->p50);
+    put_time(p99, sizeof p99, line->p99);
+    if ((is_part_of_sample(line) || is_whole(line)) && whole > 0) {
+        snprintf(share, sizeof share, "%.1f %%", 100 * line->seconds / whole);
+    }
+    snprintf(text, sizeof text, "%-20.20s %12s %9s %9s %9s %8s", line->name,
+             mr_text_count(count, sizeof count, line->count), mean, p50, p99, share);
+    put_line(top, text);
+}
+
+/* What was drawn when the terminal was wider has wrapped since. */
+static void erase(mr_top *top) {
+    int columns = mr_terminal_size_now().columns;
+    int length = top->columns - 1 < WIDTH ? top->columns - 1 : WIDTH;
+    int each = (length + columns - 1) / columns;
+    if (top->drawn > 0) {
+        fprintf(stderr, "\033[%dA\033[J", top->drawn * each);
+    }
+    top->columns = columns;
+    top->drawn = 0;
+}
+
+/* As many lines as there is room for; the last table has them all. */
+static void draw_table(mr_top *top, bool last) {
     static const mr_line_kind order[] = {MR_LINE_OP, MR_LINE_WORK, MR_LINE_WAIT};
     double whole = time_of_workers(top->loader);
-    if (top->drawn > 0) {
-        fprintf(stderr, "\033[%dA\033[J", top->drawn);
-    }
-    fprintf(stderr, "%-20s %12s %9s %9s %9s %8s\n", "", "count", "mean", "p50", "p99", "workers");
+    char text[128];
+    int room = top->in_place && !last ? mr_terminal_size_now().rows - 1 : INT_MAX;
+    erase(top);
+    snprintf(text, sizeof text, "%-20s %12s %9s %9s %9s %8s", "", "count", "mean", "p50", "p99",
+             "workers");
+    put_line(top, text);
     top->drawn = 1;
     for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
         for (int32_t i = 0; i < mr_loader_n_lines(top->loader); i++) {
             mr_line line = {.size = (uint32_t)sizeof line};
             mr_loader_line(top->loader, i, &line);
-            if (line.kind == order[k] && line.count > 0) {
-                draw_line(&line, whole);
+            if (line.kind == order[k] && line.count > 0 && top->drawn < room) {
+                draw_line(top, &line, whole);
                 top->drawn++;
             }
         }
@@ -94,14 +130,14 @@ mr_status mr_top_update(mr_top *top, mr_error *err) {
     }
     top->next = mr_clock() + interval;
     if (top->table && top->in_place) {
-        draw_table(top);
+        draw_table(top, false);
     }
     return top->metrics ? write_metrics(top, err) : MR_OK;
 }
 
 mr_status mr_top_end(mr_top *top, mr_error *err) {
     if (top->table) {
-        draw_table(top);
+        draw_table(top, true);
     }
     return top->metrics ? write_metrics(top, err) : MR_OK;
 }

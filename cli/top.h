@@ -11,7 +11,8 @@ typedef struct mr_top {
     bool in_place;       /* the terminal can draw over it */
     const char *metrics; /* file, or NULL */
     double next;         /* when to look again */
-    int drawn;           /* lines on the terminal now */
+    int columns;         /* of the terminal when it was drawn */
+    int drawn;           /* lines of the table on the terminal now */
 } mr_top;
 
 void mr_top_begin(mr_top *top, const mr_loader *loader, bool table, const char *metrics);

@@ -57,3 +57,20 @@ mr_status mr_json_load(json_t **out, const char *text, size_t size, size_t flags
     *out = document;
     return MR_OK;
 }
+
+/* ---- Making ---- */
+void mr_json_set(json_t *object, const char *name, json_t *value, bool *lost) {
+    *lost = json_object_set_new(object, name, value) != 0 || *lost;
+}
+
+void mr_json_append(json_t *array, json_t *value, bool *lost) {
+    *lost = json_array_append_new(array, value) != 0 || *lost;
+}
+
+json_t *mr_json_whole(json_t *document, bool lost) {
+    if (document && lost) {
+        json_decref(document);
+        return NULL;
+    }
+    return document;
+}

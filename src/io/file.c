@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "io/whole.h"
 
 /* ---- Wording ---- */
 mr_status mr_open_failed(const char *path, int sys, mr_error *err) {
@@ -167,72 +168,30 @@ static int sync_folder_of(const char *path) {
     return result == 0 || errno == EINVAL ? 0 : -1; /* some file systems cannot sync folders */
 }
 
-static mr_status replace_failed(const char *path, const char *temporary, int sys, mr_error *err) {
+static mr_status replace_failed(const char *path, int sys, mr_error *err) {
     char shown[256];
-    if (temporary) {
-        unlink(temporary);
-    }
     mr_text_escape(shown, sizeof shown, path);
     return mr_fail_errno(err, MR_E_IO, sys, "cannot write %s", shown);
 }
 
-/* A new file beside `path`, with the mode that the user's umask gives. A name that is taken was
- * left by a run that died. */
-static int create_beside(const char *path, char *name, size_t size) {
-    int fd = -1;
-    for (int attempt = 0; attempt < 100 && fd < 0; attempt++) {
-        int n = snprintf(name, size, "%s.%ld-%d", path, (long)getpid(), attempt);
-        if (n < 0 || (size_t)n >= size) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
-        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0 && errno != EEXIST && errno != EINTR) {
-            return -1;
-        }
-    }
-    return fd;
-}
-
-static mr_status replace_regular(const char *path, const char *text, size_t size, mr_error *err) {
-    char temporary[PATH_MAX];
-    int fd = create_beside(path, temporary, sizeof temporary);
-    if (fd < 0) {
-        return replace_failed(path, NULL, errno, err);
-    }
-    int failed = write_all(fd, text, size) != 0 ? errno : 0;
-    if (close(fd) != 0 && !failed) {
-        failed = errno;
-    }
-    if (!failed && rename(temporary, path) != 0) {
-        failed = errno;
-    }
-    if (failed) {
-        return replace_failed(path, temporary, failed, err);
-    }
-    return sync_folder_of(path) == 0 ? MR_OK : replace_failed(path, NULL, errno, err);
-}
-
-/* The file itself where path is a link to it. Only a regular file may be replaced: renaming over
- * /dev/null would take it away from everybody. */
-static mr_status find_target(const char *path, char *target, mr_error *err) {
+/* Only a regular file may be replaced: renaming over /dev/null would take it away from everybody,
+ * and writing into it would keep nothing. */
+mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_error *err) {
+    mr_whole_file file;
     struct stat info;
     char shown[256];
-    if (!realpath(path, target)) {
-        snprintf(target, PATH_MAX, "%s", path);
-        return strlen(path) < PATH_MAX ? MR_OK : replace_failed(path, NULL, ENAMETOOLONG, err);
-    }
-    if (stat(target, &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
         mr_text_escape(shown, sizeof shown, path);
         return mr_fail(err, MR_E_IO, "cannot write %s: it is not a regular file", shown);
     }
-    return MR_OK;
-}
-
-mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_error *err) {
-    char target[PATH_MAX];
-    MR_TRY(find_target(path, target, err));
-    return replace_regular(target, text, size, err);
+    int failed = mr_whole_open(&file, path);
+    if (!failed) {
+        failed = mr_whole_close(&file, write_all(file.fd, text, size) != 0 ? errno : 0);
+    }
+    if (!failed && sync_folder_of(file.target) != 0) {
+        failed = errno;
+    }
+    return failed ? replace_failed(path, failed, err) : MR_OK;
 }
 
 /* ---- Identity ---- */

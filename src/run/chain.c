@@ -69,7 +69,8 @@ mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void
     chain->gathers = may_gather(chain);
     chain->op_states = mr_zalloc((size_t)pipeline->n_ops, sizeof *chain->op_states);
     chain->calls = mr_zalloc((size_t)pipeline->n_ops, sizeof *chain->calls);
-    if (!chain->op_states || !chain->calls) {
+    chain->sizes = mr_zalloc((size_t)pipeline->n_ops, sizeof *chain->sizes);
+    if (!chain->op_states || !chain->calls || !chain->sizes) {
         return mr_fail_memory(err, (size_t)pipeline->n_ops * sizeof *chain->op_states);
     }
     for (int32_t i = 0; i < pipeline->n_ops; i++) {
@@ -92,6 +93,7 @@ void mr_chain_close(mr_chain *chain) {
     mr_recall_close(&chain->recall);
     mr_free(chain->op_states);
     mr_free(chain->calls);
+    mr_free(chain->sizes);
     mr_arena_free(&chain->data);
     mr_arena_free(&chain->scratch);
 }
@@ -238,6 +240,13 @@ static mr_status run_op(mr_chain *chain, const mr_chain_job *job, int32_t i, con
     return MR_OK;
 }
 
+static void note_sizes(mr_chain *chain, const mr_stream *stream, int32_t first, int32_t n) {
+    for (int32_t k = 0; k < n; k++) {
+        chain->sizes[first + k].n++;
+        chain->sizes[first + k].bytes += (double)mr_stream_whole(stream, k);
+    }
+}
+
 static mr_status run_stream(mr_chain *chain, const mr_chain_job *job, int32_t i, int32_t n,
                             const mr_view *in, mr_view *out, mr_error *err) {
     const mr_op_node *ops = &chain->pipeline->ops[i];
@@ -251,6 +260,9 @@ static mr_status run_stream(mr_chain *chain, const mr_chain_job *job, int32_t i,
     }
     MR_TRY(mr_stream_run(stream, out, err));
     mr_stream_tell(stream, i);
+    if (chain->track->spans) {
+        note_sizes(chain, stream, i, n);
+    }
     mr_track_lap(chain->track, MR_SPAN_STREAM, i, n, in->size, out->size);
     return MR_OK;
 }

@@ -11,6 +11,12 @@
 
 struct mr_kernels;
 
+/* How large an op's results were. In a stream that is more than what it made of them. */
+typedef struct mr_sizes {
+    int64_t n;
+    double bytes;
+} mr_sizes;
+
 typedef struct mr_chain {
     const mr_pipeline *pipeline;
     const void *source_state;
@@ -19,6 +25,7 @@ typedef struct mr_chain {
     mr_track *track; /* what this worker records about itself */
     void **op_states;
     mr_call *calls;                     /* one per op, set anew for each sample */
+    mr_sizes *sizes;                    /* one per op, of its results in streams */
     mr_arena data;                      /* what lives for a sample: intermediate results */
     mr_arena scratch;                   /* what lives for one op's run */
     int32_t delivered_as[MR_MAX_SLOTS]; /* slot to delivered field, or -1 */

@@ -495,6 +495,9 @@ static void stop_threads(mr_loader *loader) {
         mr_readahead_stop(loader->readahead);
     }
     mr_threads_join(&loader->threads);
+    if (loader->readahead) {
+        mr_readahead_end(loader->readahead);
+    }
     mr_tracing_close(loader); /* while the source can still name samples, and reads are counted */
     mr_readahead_close(loader->readahead);
 }

@@ -70,7 +70,8 @@ struct mr_loader {
     uint32_t in_flight;
     int64_t read_ahead_bytes;
     mr_tracks tracks;
-    mr_drain *drain; /* NULL: no trace is written */
+    mr_drain *drain;   /* NULL: no trace is written */
+    double check_rate; /* bytes a second, see tracing.c; 0: no trace */
 
     /* the consumer's */
     mr_track *track;

@@ -82,6 +82,7 @@ static void *pool_reader(void *context) {
     while ((entry = wait_for_start(window)) != NULL) {
         read_one(window, entry, self->track);
     }
+    mr_track_detach(self->track);
     return NULL;
 }
 
@@ -155,11 +156,8 @@ static void start_reads(uring_reader *reader) {
     }
 }
 
-static void *uring_main(void *context) {
-    const read_thread *self = context;
-    mr_readahead *readahead = self->readahead;
-    uring_reader reader = {&readahead->window, readahead->uring, 0, readahead->in_flight, 0,
-                           self->track};
+static void read_by_uring(mr_readahead *readahead, mr_track *track) {
+    uring_reader reader = {&readahead->window, readahead->uring, 0, readahead->in_flight, 0, track};
     for (;;) {
         bool stopping = atomic_load(&readahead->window.stopped);
         mr_uring_event event;
@@ -168,16 +166,23 @@ static void *uring_main(void *context) {
         if (!stopping) {
             start_reads(&reader);
         } else if (reader.in_flight == 0) {
-            return NULL;
+            return;
         }
         if (mr_uring_wait(readahead->uring, &event, &read, &readahead->window.failure) < 0) {
             mr_window_stop(&readahead->window);
-            return NULL; /* the kernel refuses its own queue: nothing can be waited for */
+            return; /* the kernel refuses its own queue: nothing can be waited for */
         }
         do {
             handle_event(&reader, event, read);
         } while (mr_uring_poll(readahead->uring, &event, &read));
     }
+}
+
+static void *uring_main(void *context) {
+    const read_thread *self = context;
+    read_by_uring(self->readahead, self->track);
+    mr_track_detach(self->track);
+    return NULL;
 }
 
 static void wake_uring(void *user) {
@@ -250,10 +255,14 @@ void mr_readahead_stop(mr_readahead *readahead) {
     mr_window_stop(&readahead->window);
 }
 
+void mr_readahead_end(mr_readahead *readahead) {
+    mr_readahead_stop(readahead);
+    mr_threads_join(&readahead->threads);
+}
+
 void mr_readahead_close(mr_readahead *readahead) {
     if (readahead) {
-        mr_readahead_stop(readahead);
-        mr_threads_join(&readahead->threads);
+        mr_readahead_end(readahead);
         mr_uring_close(readahead->uring);
         mr_window_free(&readahead->window);
         mr_free(readahead->readers);

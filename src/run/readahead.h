@@ -18,7 +18,8 @@ typedef struct mr_readahead_config {
 
 mr_status mr_readahead_open(mr_readahead **out, const mr_readahead_config *config, mr_error *err);
 void mr_readahead_stop(mr_readahead *readahead);  /* wakes everybody; any thread */
-void mr_readahead_close(mr_readahead *readahead); /* after the workers are gone */
+void mr_readahead_end(mr_readahead *readahead);   /* its threads too; after the workers are gone */
+void mr_readahead_close(mr_readahead *readahead); /* likewise */
 
 mr_window *mr_readahead_window(mr_readahead *readahead);
 const char *mr_readahead_kind(const mr_readahead *readahead); /* "io_uring" or "pread" */

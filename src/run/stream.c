@@ -28,10 +28,16 @@ struct mr_stream {
     mr_track *track; /* NULL: not watched */
     link *running;   /* whose time it is */
     uint64_t since;
+    uint64_t reading; /* what a look at the clock takes: nobody's time */
 };
 
 const mr_type *mr_stream_type(const mr_stream *stream) {
     return &stream->links[stream->n - 1].out;
+}
+
+size_t mr_stream_whole(const mr_stream *stream, int32_t i) {
+    int64_t bytes = mr_type_bytes(&stream->links[i].out);
+    return bytes > 0 ? (size_t)bytes : 0;
 }
 
 /* ---- Opening: sizes forward, an agreement on the size to decode at, demand back ---- */
@@ -102,8 +108,20 @@ mr_status mr_stream_open(mr_stream **out, const mr_op_node *ops, int32_t n_ops, 
 }
 
 /* ---- Watching: the time of the op that runs, until another does ---- */
+static uint64_t time_of_reading(const mr_track *track) {
+    enum { LOOKS = 8 };
+    uint64_t shortest = UINT64_MAX, before = mr_track_now(track);
+    for (int i = 0; i < LOOKS; i++) {
+        uint64_t now = mr_track_now(track);
+        shortest = now - before < shortest ? now - before : shortest;
+        before = now;
+    }
+    return shortest;
+}
+
 void mr_stream_watch(mr_stream *stream, mr_track *track) {
     stream->track = track;
+    stream->reading = time_of_reading(track);
     stream->running = stream->links;
     stream->since = track->lap; /* opening was the first op's: it read the header */
 }
@@ -111,7 +129,8 @@ void mr_stream_watch(mr_stream *stream, mr_track *track) {
 static link *turn_to(mr_stream *stream, link *next) {
     uint64_t now = mr_track_now(stream->track);
     link *before = stream->running;
-    before->ticks += now - stream->since;
+    before->ticks +=
+        now - stream->since > stream->reading ? now - stream->since - stream->reading : 0;
     stream->since = now;
     stream->running = next;
     return before;

@@ -14,6 +14,7 @@ typedef struct mr_stream mr_stream;
 mr_status mr_stream_open(mr_stream **out, const mr_op_node *ops, int32_t n_ops, mr_call *calls,
                          const mr_view *in, mr_arena *arena, mr_error *err);
 const mr_type *mr_stream_type(const mr_stream *stream);
+size_t mr_stream_whole(const mr_stream *stream, int32_t i); /* bytes of the i-th op's whole image */
 mr_status mr_stream_run(mr_stream *stream, mr_view *out, mr_error *err);
 
 /* Before and after a run: watches how long each op itself takes, row by row, and tells the track;

@@ -7,12 +7,31 @@
 
 #include "core/cpu.h"
 #include "core/error.h"
+#include "core/hash.h"
+#include "core/json.h"
 #include "run/loader.h"
 
 enum { RING = 1 << 15 }; /* spans of a worker that wait to be written: 1.3 MB */
 
 /* Samples that go several to a ticket cost about as much as a few readings of the clock. */
 enum { TIMED_OF_SMALL = 16 };
+
+/* What this machine reads and checks in a second, as a store does with a sample that is in memory:
+ * the prediction of what a cache would bring needs it. Some milliseconds, before threads start. */
+static double check_rate(void) {
+    const size_t size = (size_t)16 << 20;
+    void *bytes = mr_zalloc(1, size);
+    if (!bytes) {
+        return 0;
+    }
+    memset(bytes, 1, size); /* in memory, and not yet in the CPU's first caches */
+    int64_t start = mr_monotonic_ns();
+    volatile uint64_t sum = mr_hash64_copy(NULL, bytes, size);
+    double ns = (double)(mr_monotonic_ns() - start);
+    (void)sum;
+    mr_free(bytes);
+    return ns > 0 ? (double)size / ns * 1e9 : 0;
+}
 
 mr_status mr_tracing_open(mr_loader *loader, const mr_options *options, mr_error *err) {
     int32_t most = 1 + (int32_t)options->threads + (int32_t)options->reads_in_flight;
@@ -21,19 +40,20 @@ mr_status mr_tracing_open(mr_loader *loader, const mr_options *options, mr_error
                         options->trace ? RING : 0)) {
         return mr_fail_memory(err, (size_t)most * sizeof(mr_track *));
     }
+    loader->check_rate = options->trace ? check_rate() : 0;
     loader->track = mr_tracks_add(&loader->tracks, MR_TRACK_CONSUMER);
     return loader->track ? MR_OK : mr_fail_memory(err, sizeof *loader->track);
 }
 
 /* ---- The first word ---- */
-static json_t *tracks_json(const mr_tracks *tracks) {
+static json_t *tracks_json(const mr_tracks *tracks, bool *lost) {
     static const char *const kinds[] = {"consumer", "worker", "reader"};
     int32_t numbers[3] = {0, 0, 0};
     json_t *array = json_array();
     for (int32_t i = 0; i < tracks->n; i++) {
         mr_track_kind kind = tracks->list[i]->kind;
-        json_array_append_new(
-            array, json_pack("{s:s, s:i}", "kind", kinds[kind], "number", numbers[kind]++));
+        mr_json_append(
+            array, json_pack("{s:s, s:i}", "kind", kinds[kind], "number", numbers[kind]++), lost);
     }
     return array;
 }
@@ -44,15 +64,17 @@ static int32_t stream_at(const mr_loader *loader, int32_t op) {
     return loader->caches.n > 0 ? node->stream_length : node->whole_length;
 }
 
-static json_t *ops_json(const mr_loader *loader) {
+static json_t *ops_json(const mr_loader *loader, bool *lost) {
     const mr_pipeline *pipeline = loader->pipeline;
     json_t *array = json_array();
     for (int32_t i = 0; i < pipeline->n_ops; i++) {
         const mr_op_node *node = &pipeline->ops[i];
         bool random = (node->class->flags & MR_OP_RANDOM) != 0;
-        json_array_append_new(array, json_pack("{s:s, s:b, s:b, s:i}", "name", node->class->name,
-                                               "host", node->class->run_sample != NULL, "random",
-                                               random, "stream", (int)stream_at(loader, i)));
+        mr_json_append(array,
+                       json_pack("{s:s, s:b, s:b, s:i}", "name", node->class->name, "host",
+                                 node->class->run_sample != NULL, "random", random, "stream",
+                                 (int)stream_at(loader, i)),
+                       lost);
     }
     return array;
 }
@@ -60,27 +82,30 @@ static json_t *ops_json(const mr_loader *loader) {
 static json_t *setup_json(const mr_loader *loader) {
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "threads",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "threads",
                      (json_int_t)stats.threads, "cpus", (json_int_t)mr_cpu_count(), "world",
                      (json_int_t)loader->schedule.world, "rank", (json_int_t)loader->schedule.rank,
                      "batch", (json_int_t)(loader->schedule.batch / loader->schedule.world),
                      "batches_ahead", (json_int_t)stats.batches_ahead, "reads_in_flight",
                      (json_int_t)stats.reads_in_flight, "morsel", (json_int_t)stats.morsel,
                      "batch_bytes", (json_int_t)stats.batch_bytes, "dataset_samples",
-                     (json_int_t)loader->schedule.n, "io", stats.io, "cpu", stats.cpu);
+                     (json_int_t)loader->schedule.n, "checked_bytes_per_second",
+                     (json_int_t)loader->check_rate, "io", stats.io, "cpu", stats.cpu);
 }
 
 /* NULL: out of memory. Freed with mr_free, as jansson's texts are. */
 static char *header_text(const mr_loader *loader) {
     const mr_ticks *clock = &loader->tracks.clock;
+    bool lost = false;
     json_t *header = json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:o?, s:o?, s:o?}", "millrace", mr_version(),
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:o, s:o, s:o}", "millrace", mr_version(),
         "source", loader->pipeline->source->name, "fingerprint", loader->pipeline->fingerprint,
         "dataset", loader->dataset_fingerprint, "seed", (json_int_t)loader->seed, "first_epoch",
         (json_int_t)loader->schedule.first_epoch, "started_monotonic_ns",
         (json_int_t)clock->start_ns, "started_unix_ns", (json_int_t)clock->start_epoch, "pipeline",
-        loader->pipeline->json, "setup", setup_json(loader), "ops", ops_json(loader), "tracks",
-        tracks_json(&loader->tracks));
+        loader->pipeline->json, "setup", setup_json(loader), "ops", ops_json(loader, &lost),
+        "tracks", tracks_json(&loader->tracks, &lost));
+    header = mr_json_whole(header, lost);
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
     return text;
@@ -181,17 +206,32 @@ static json_t *counters_json(const mr_loader *loader) {
     return json_pack("{s:s, s:o?}", "note", note, "ops", counters_of_ops(loader, !refused));
 }
 
+/* What each op's result takes in bytes, whole: what a cache after it would keep of a sample. 0: it
+ * did not run in a stream. */
+static json_t *whole_json(const mr_loader *loader) {
+    json_t *array = json_array();
+    for (int32_t op = 0; op < loader->pipeline->n_ops; op++) {
+        mr_sizes sum = {0};
+        for (uint32_t i = 0; i < loader->n_workers; i++) {
+            sum.n += loader->workers[i].chain.sizes[op].n;
+            sum.bytes += loader->workers[i].chain.sizes[op].bytes;
+        }
+        json_array_append_new(array, json_real(sum.n > 0 ? sum.bytes / (double)sum.n : 0));
+    }
+    return array;
+}
+
 static char *end_text(const mr_loader *loader) {
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
     json_t *end =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o?, s:o?, s:o?, s:o?}", "ns",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o?, s:o?, s:o?, s:o?, s:o?}", "ns",
                   (json_int_t)(mr_monotonic_ns() - loader->tracks.clock.start_ns), "samples",
                   (json_int_t)stats.samples, "batches", (json_int_t)stats.batches, "skipped",
                   (json_int_t)stats.skipped, "bytes_read", (json_int_t)stats.bytes_read, "wait_ns",
                   (json_int_t)stats.wait_ns, "dropped", dropped_json(&loader->tracks), "usage",
-                  usage_json(&loader->tracks), "counters", counters_json(loader), "slowest",
-                  slowest_json(loader));
+                  usage_json(&loader->tracks), "whole_bytes", whole_json(loader), "counters",
+                  counters_json(loader), "slowest", slowest_json(loader));
     char *text = end ? json_dumps(end, JSON_COMPACT) : NULL;
     json_decref(end);
     return text;

@@ -6,12 +6,12 @@
  * happens to a batch is tied together by flow arrows from its last worker to the consumer. Numbers
  * are written by hand: ten million lines through printf would take most of the time. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "io/whole.h"
 #include "trace/reader.h"
 
 enum { BUFFER = 1 << 20, LONGEST_LINE = 2048 };
@@ -211,16 +211,49 @@ static void put_csv_line(writer *w, const mr_trace *trace, const mr_time_span *s
 typedef void put_line(writer *w, const mr_trace *trace, const mr_time_span *span, int32_t track,
                       uint64_t number);
 
-static void put_spans(writer *w, const mr_trace *trace, put_line *line) {
-    uint64_t number = 0;
-    for (int64_t p = 0; p < trace->n_pieces; p++) {
-        const mr_trace_piece *piece = &trace->pieces[p];
-        for (int64_t i = 0; i < piece->n && !w->failed; i++, number++) {
-            if (mr_trace_is_sound(trace, &piece->spans[i])) {
-                make_room(w);
-                line(w, trace, &piece->spans[i], piece->track, number);
-            }
+typedef struct exporting {
+    writer *w;
+    const mr_trace *trace;
+    put_line *line;
+    uint64_t number;
+} exporting;
+
+static void put_span(exporting *e, const mr_trace_piece *piece, int64_t i) {
+    if (!e->w->failed && mr_trace_is_sound(e->trace, &piece->spans[i])) {
+        make_room(e->w);
+        e->line(e->w, e->trace, &piece->spans[i], piece->track, e->number);
+    }
+    e->number++;
+}
+
+/* Where the sample ends that span i is a part of; i where it is none's. */
+static int64_t end_of_sample(const mr_trace_piece *piece, int64_t i) {
+    enum { MOST_PARTS = 64 };
+    for (int64_t k = i; k < piece->n && k < i + MOST_PARTS; k++) {
+        if (piece->spans[k].kind == MR_SPAN_SAMPLE) {
+            return k;
         }
+    }
+    return i;
+}
+
+/* Spans lie in the order in which they ended, so a sample comes after its parts. Some readers take
+ * of two that begin together the first for the outer one: it is written first. */
+static void put_piece(exporting *e, const mr_trace_piece *piece) {
+    bool worker = strcmp(e->trace->tracks[piece->track].kind, "worker") == 0;
+    for (int64_t i = 0; i < piece->n && !e->w->failed; i++) {
+        int64_t sample = worker ? end_of_sample(piece, i) : i;
+        put_span(e, piece, sample);
+        for (; i < sample; i++) {
+            put_span(e, piece, i);
+        }
+    }
+}
+
+static void put_spans(writer *w, const mr_trace *trace, put_line *line) {
+    exporting e = {w, trace, line, 0};
+    for (int64_t p = 0; p < trace->n_pieces; p++) {
+        put_piece(&e, &trace->pieces[p]);
     }
 }
 
@@ -236,21 +269,27 @@ static void put_all(writer *w, const mr_trace *trace, mr_trace_export_kind kind)
     flush(w);
 }
 
+mr_status mr_export_failed(const char *path, const char *what, int sys, mr_error *err) {
+    mr_fail_errno(err, MR_E_IO, sys, "cannot write %s to %s", what, path);
+    if (sys == ENOSPC || sys == EDQUOT) {
+        mr_hint(err, "nothing of it was left there; make room, or name another place");
+    }
+    return MR_E_IO;
+}
+
 mr_status mr_trace_export(const mr_trace *trace, mr_trace_export_kind kind, const char *path,
                           mr_error *err) {
-    writer w = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666)};
-    if (w.fd < 0) {
-        return mr_fail_errno(err, MR_E_IO, errno, "cannot write to %s", path);
+    mr_whole_file file;
+    writer w = {.buffer = mr_zalloc(1, BUFFER)};
+    if (!w.buffer) {
+        return mr_fail_memory(err, BUFFER);
     }
-    w.buffer = mr_zalloc(1, BUFFER);
-    if (w.buffer) {
+    w.failed = mr_whole_open(&file, path);
+    if (!w.failed) {
+        w.fd = file.fd;
         put_all(&w, trace, kind);
-    }
-    w.failed = close(w.fd) != 0 && !w.failed ? errno : w.failed;
-    mr_status status = !w.buffer ? mr_fail_memory(err, BUFFER) : MR_OK;
-    if (w.failed) {
-        status = mr_fail_errno(err, MR_E_IO, w.failed, "cannot write to %s", path);
+        w.failed = mr_whole_close(&file, w.failed);
     }
     mr_free(w.buffer);
-    return status;
+    return w.failed ? mr_export_failed(path, "the spans", w.failed, err) : MR_OK;
 }

@@ -7,17 +7,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/memory.h"
+#include "io/whole.h"
 
 /* ---- Figures ---- */
 static json_t *run_json(const mr_summary *s) {
     json_t *run = mr_summary_json(s);
+    bool lost = false;
     if (run) {
-        json_object_set_new(run, "timeline", mr_timeline_json(s));
+        mr_json_set(run, "timeline", mr_timeline_json(s), &lost);
     }
-    return run;
+    return mr_json_whole(run, lost);
 }
 
 static mr_status add_run(json_t *page, const mr_trace *trace, bool pictures, mr_error *err) {
@@ -79,19 +83,32 @@ static void put_page(FILE *out, const char *json) {
     fputs(at, out);
 }
 
+/* 0, or an errno. */
+static int write_page(int fd, const char *json) {
+    int copy = dup(fd);
+    FILE *out = copy >= 0 ? fdopen(copy, "w") : NULL;
+    if (!out) {
+        int failed = errno;
+        if (copy >= 0) {
+            close(copy);
+        }
+        return failed;
+    }
+    put_page(out, json);
+    int failed = ferror(out) ? EIO : 0;
+    errno = 0;
+    return fclose(out) != 0 ? errno : failed;
+}
+
 mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, const char *path,
                         mr_error *err) {
     char *json = NULL;
+    mr_whole_file file;
     MR_TRY(page_json(trace, other, &json, err));
-    FILE *out = fopen(path, "we");
-    if (out) {
-        put_page(out, json);
+    int failed = mr_whole_open(&file, path);
+    if (!failed) {
+        failed = mr_whole_close(&file, write_page(file.fd, json));
     }
     free(json);
-    int failed = !out ? errno : ferror(out) ? EIO : 0;
-    if (out && fclose(out) != 0) {
-        failed = errno;
-    }
-    return failed ? mr_fail_errno(err, MR_E_IO, failed, "cannot write the page to %s", path)
-                  : MR_OK;
+    return failed ? mr_export_failed(path, "the page", failed, err) : MR_OK;
 }

@@ -18,6 +18,13 @@ static mr_status not_a_trace(const char *path, const char *why, mr_error *err) {
     return MR_E_CORRUPT;
 }
 
+static mr_status not_whole(const char *path, size_t size, mr_error *err) {
+    mr_fail(err, MR_E_CORRUPT, "%s is the beginning of a trace, cut off after %zu bytes", path,
+            size);
+    mr_hint(err, "the disk was full, or the run ended before its first span was written");
+    return MR_E_CORRUPT;
+}
+
 static mr_status load_json(const char *text, size_t size, json_t **out, mr_error *err) {
     json_error_t error;
     mr_status status = mr_json_load(out, text, size, JSON_REJECT_DUPLICATES, &error);
@@ -26,8 +33,15 @@ static mr_status load_json(const char *text, size_t size, json_t **out, mr_error
 
 static mr_status read_header(mr_trace *trace, size_t *used, mr_error *err) {
     mr_trace_head head;
-    if (trace->size < sizeof head || memcmp(trace->bytes, MR_TRACE_MAGIC, sizeof head.magic) != 0) {
+    size_t known = trace->size < sizeof head.magic ? trace->size : sizeof head.magic;
+    if (trace->size == 0) {
+        return not_a_trace(trace->path, "it is empty", err);
+    }
+    if (memcmp(trace->bytes, MR_TRACE_MAGIC, known) != 0) {
         return not_a_trace(trace->path, "it begins otherwise", err);
+    }
+    if (trace->size < sizeof head) {
+        return not_whole(trace->path, trace->size, err);
     }
     memcpy(&head, trace->bytes, sizeof head);
     if (head.version != MR_TRACE_VERSION) {
@@ -37,8 +51,11 @@ static mr_status read_header(mr_trace *trace, size_t *used, mr_error *err) {
         mr_hint(err, "read it with the millrace that wrote it");
         return MR_E_UNSUPPORTED;
     }
-    if (head.header_size > trace->size - sizeof head || head.header_size % 8 != 0) {
-        return not_a_trace(trace->path, "it ends inside its header", err);
+    if (head.header_size % 8 != 0) {
+        return not_a_trace(trace->path, "its header is damaged", err);
+    }
+    if (head.header_size > trace->size - sizeof head) {
+        return not_whole(trace->path, trace->size, err);
     }
     mr_status status = load_json(trace->bytes + sizeof head, head.header_size, &trace->header, err);
     *used = sizeof head + head.header_size;
@@ -90,16 +107,18 @@ static mr_status read_tracks(mr_trace *trace, mr_error *err) {
 }
 
 /* ---- Chunks ---- */
-/* The next chunk's head, and how much of its payload is there; false: there is no more. */
-static bool next_chunk(const mr_trace *trace, size_t *at, mr_chunk_head *head, size_t *there) {
+/* The next chunk's head, and how much of its payload is there; false: there is no more, or none
+ * that is believed. */
+static bool next_chunk(mr_trace *trace, size_t *at, mr_chunk_head *head, size_t *there) {
     if (trace->size - *at < sizeof *head) {
         return false;
     }
     memcpy(head, trace->bytes + *at, sizeof *head);
+    bool spans = head->tag == MR_CHUNK_SPANS && head->track < (uint32_t)trace->n_tracks &&
+                 head->size % sizeof(mr_time_span) == 0;
+    bool sane = spans || (head->tag == MR_CHUNK_END && head->size % 8 == 0);
+    trace->damaged_at = sane ? 0 : *at;
     *at += sizeof *head;
-    bool sane = head->size % 8 == 0 &&
-                (head->tag == MR_CHUNK_END ||
-                 (head->tag == MR_CHUNK_SPANS && head->track < (uint32_t)trace->n_tracks));
     size_t left = trace->size - *at;
     *there = head->size < left ? (size_t)head->size : left;
     return sane;
@@ -128,16 +147,22 @@ static mr_status add_piece(mr_trace *trace, int64_t *room, const mr_chunk_head *
     return MR_OK;
 }
 
+/* The last word: where it is there and is no object, it is damaged. */
+static mr_status read_end(mr_trace *trace, size_t at, size_t size, bool whole, mr_error *err) {
+    mr_status status = load_json(trace->bytes + at, size, &trace->end, err);
+    trace->damaged_at = whole && !json_is_object(trace->end) ? at : 0;
+    return status == MR_E_MEMORY ? status : MR_OK;
+}
+
 static mr_status read_chunks(mr_trace *trace, size_t at, mr_error *err) {
     mr_chunk_head head;
     size_t there = 0;
     int64_t room = 0;
-    while (!trace->end && next_chunk(trace, &at, &head, &there)) {
-        if (head.tag == MR_CHUNK_SPANS) {
-            MR_TRY(add_piece(trace, &room, &head, trace->bytes + at, there, err));
-        } else if (load_json(trace->bytes + at, there, &trace->end, err) == MR_E_MEMORY) {
-            return MR_E_MEMORY;
+    while (next_chunk(trace, &at, &head, &there)) {
+        if (head.tag == MR_CHUNK_END) {
+            return read_end(trace, at, there, there == head.size, err);
         }
+        MR_TRY(add_piece(trace, &room, &head, trace->bytes + at, there, err));
         at += there;
     }
     return MR_OK;
@@ -151,7 +176,12 @@ static void note_missing(mr_trace *trace) {
     json_array_foreach(dropped, i, n) {
         trace->dropped += json_integer_value(n);
     }
-    if (!json_is_object(trace->end)) {
+    if (trace->damaged_at) {
+        snprintf(trace->missing, sizeof trace->missing,
+                 "the trace is damaged at byte %zu of %zu: it has the %" PRId64
+                 " spans before, and neither names of samples nor the run's totals",
+                 trace->damaged_at, trace->size, trace->n_spans);
+    } else if (!json_is_object(trace->end)) {
         snprintf(trace->missing, sizeof trace->missing,
                  "the trace was cut off: it has the first %" PRId64
                  " spans, and neither names of samples nor the run's totals",

@@ -39,11 +39,15 @@ struct mr_trace {
     mr_trace_piece *pieces;
     int64_t n_pieces, n_spans;
     int64_t dropped;   /* spans that the run had to drop */
+    size_t damaged_at; /* what follows this byte is not believed; 0: nothing is damaged */
     char missing[256]; /* what is missing and why, or "" */
 };
 
 /* The bytes become the trace's, also on failure. path is for messages. */
 mr_status mr_trace_parse(mr_trace **out, const char *path, char *bytes, size_t size, mr_error *err);
+
+/* A page or an export could not be written; fails with the reason. */
+mr_status mr_export_failed(const char *path, const char *what, int sys, mr_error *err);
 
 /* A number of the header's "setup"; 0 where it is not there. */
 int64_t mr_trace_setup(const mr_trace *trace, const char *name);

@@ -351,16 +351,32 @@ static void name_slowest(mr_summary *s) {
 }
 
 /* ---- The third walk: the steady part's figures ---- */
+/* A store that had nothing gave no bytes. */
+static void add_look(mr_figures *f, const mr_time_span *span) {
+    bool hit = span->bytes_out > 0;
+    f->store_hits += hit;
+    f->store_misses += !hit;
+    f->hit_seconds += hit ? (double)span->duration * ns : 0;
+    f->hit_bytes += hit ? span->bytes_out : 0;
+}
+
 static void add_figure(builder *b, const mr_time_span *span, int32_t track) {
     mr_figures *f = &b->s->figures;
     double here = overlap(span, b->from, b->to);
     double *const sums[MR_SPAN_KINDS] = {
-        [MR_SPAN_SAMPLE] = &f->work,           [MR_SPAN_SEAL] = &f->seal,
-        [MR_SPAN_WAIT_READ] = &f->wait_read,   [MR_SPAN_WAIT_WORK] = &f->wait_work,
-        [MR_SPAN_WAIT_BATCH] = &f->wait,       [MR_SPAN_DELIVER] = &f->deliver,
-        [MR_SPAN_CONSUME] = &f->consume,       [MR_SPAN_WAIT_HOST] = &f->wait_host,
-        [MR_SPAN_STORE_READ] = &f->store_read, [MR_SPAN_STORE_WRITE] = &f->store_write,
-        [MR_SPAN_STORE_WAIT] = &f->store_wait, [MR_SPAN_READ] = &f->reads_in_flight,
+        [MR_SPAN_SAMPLE] = &f->work,
+        [MR_SPAN_SEAL] = &f->seal,
+        [MR_SPAN_WAIT_READ] = &f->wait_read,
+        [MR_SPAN_WAIT_WORK] = &f->wait_work,
+        [MR_SPAN_WAIT_BATCH] = &f->wait,
+        [MR_SPAN_DELIVER] = &f->deliver,
+        [MR_SPAN_CONSUME] = &f->consume,
+        [MR_SPAN_WAIT_HOST] = &f->wait_host,
+        [MR_SPAN_STORE_READ] = &f->store_read,
+        [MR_SPAN_STORE_WRITE] = &f->store_write,
+        [MR_SPAN_STORE_WAIT] = &f->store_wait,
+        [MR_SPAN_READ] = &f->reads_in_flight,
+        [MR_SPAN_FILL] = &f->fill,
     };
     if (sums[span->kind]) {
         *sums[span->kind] += here;
@@ -368,6 +384,9 @@ static void add_figure(builder *b, const mr_time_span *span, int32_t track) {
     double end = (double)(span->start + span->duration) * ns;
     bool ended = end > b->from && end <= b->to;
     f->made += span->kind == MR_SPAN_SAMPLE && ended && is_worker(b, track);
+    if (span->kind == MR_SPAN_STORE_READ && ended) {
+        add_look(f, span);
+    }
 }
 
 static void find_steady_part(builder *b) {
@@ -405,14 +424,14 @@ static double straggler_wait(const mr_summary *s, double from) {
     return wait;
 }
 
-static double usage_sum(const mr_trace *trace, const char *name) {
+static double usage_sum(const mr_trace *trace, const char *kind, const char *name) {
     const json_t *usage = json_object_get(trace->end, "usage");
     double sum = json_array_size(usage) > 0 ? 0 : -1;
     json_t *entry;
     size_t i;
     json_array_foreach(usage, i, entry) {
-        bool worker = i < (size_t)trace->n_tracks && strcmp(trace->tracks[i].kind, "worker") == 0;
-        sum += worker ? (double)json_integer_value(json_object_get(entry, name)) : 0;
+        bool meant = i < (size_t)trace->n_tracks && strcmp(trace->tracks[i].kind, kind) == 0;
+        sum += meant ? (double)json_integer_value(json_object_get(entry, name)) : 0;
     }
     return sum;
 }
@@ -426,23 +445,48 @@ static void set_machine(const mr_summary *s, mr_figures *f) {
     f->batches_ahead = (int32_t)mr_trace_setup(trace, "batches_ahead");
     f->batch_bytes = (double)mr_trace_setup(trace, "batch_bytes");
     f->reads_most = (double)mr_trace_setup(trace, "reads_in_flight");
+    f->check_rate = (double)mr_trace_setup(trace, "checked_bytes_per_second");
+}
+
+/* What an op's result takes, whole; ops in streams tell it at the end of the run. */
+static double whole_bytes(const mr_summary *s, int32_t op) {
+    const json_t *whole = json_object_get(s->trace->end, "whole_bytes");
+    double bytes = json_number_value(json_array_get(whole, (size_t)op));
+    const mr_times *t = &s->ops[op];
+    return bytes > 0 ? bytes : t->timed ? t->bytes_out / (double)t->timed : 0;
+}
+
+/* In a stream with the next op, rows go from one to the other. */
+static double passed_on(const mr_summary *s, int32_t op) {
+    const mr_times *t = &s->ops[op];
+    for (int32_t head = op; head >= 0; head--) {
+        if (head + s->trace->ops[head].stream > op + 1 && s->trace->ops[head].stream > 1) {
+            return t->timed ? t->bytes_out / (double)t->timed : 0;
+        }
+    }
+    return 0;
 }
 
 /* Ops and CPU time are known for the whole run; the steady part has its share of them. */
 static void set_ops(builder *b, mr_figures *f) {
     const mr_summary *s = b->s;
     double all = s->kinds[MR_SPAN_SAMPLE].total, part = all > 0 ? f->work / all : 0;
-    double cpu = usage_sum(s->trace, "cpu_ns") * ns;
+    double cpu = usage_sum(s->trace, "worker", "cpu_ns") * ns;
     bool locked = s->kinds[MR_SPAN_WAIT_HOST].count > 0; /* not so in processes of their own */
     f->cpu = cpu > 0 ? cpu * part : -1;
-    f->major_faults = fmax(usage_sum(s->trace, "major_faults"), 0) * part;
+    f->readers_cpu = fmax(usage_sum(s->trace, "reader", "cpu_ns"), 0) * ns * part;
+    f->major_faults = fmax(usage_sum(s->trace, "worker", "major_faults"), 0) * part;
     for (int32_t i = 0; i < s->trace->n_ops; i++) {
         const mr_times *t = &s->ops[i];
         b->ops[i] = (mr_op_figure){.name = s->trace->ops[i].name,
                                    .seconds = t->total * part,
-                                   .bytes_out = t->timed ? t->bytes_out / (double)t->timed : 0,
+                                   .runs = (double)t->count * part,
+                                   .bytes_out = whole_bytes(s, i),
+                                   .passed_on = passed_on(s, i),
                                    .host = s->trace->ops[i].host && locked,
-                                   .random = s->trace->ops[i].random};
+                                   .random = s->trace->ops[i].random,
+                                   .cache = strcmp(s->trace->ops[i].name, "cache") == 0,
+                                   .streams = s->trace->ops[i].stream > 1};
     }
     f->ops = b->ops;
     f->n_ops = s->trace->n_ops;
@@ -458,6 +502,8 @@ static void set_figures(builder *b) {
     f->store_read = fmax(f->store_read - f->store_wait, 0); /* looking includes waiting */
     f->samples = samples_delivered(s);
     f->reads_in_flight = f->seconds > 0 ? f->reads_in_flight / f->seconds : 0;
+    f->hit_seconds = f->store_hits > 0 ? f->hit_seconds / f->store_hits : 0;
+    f->hit_bytes = f->store_hits > 0 ? f->hit_bytes / f->store_hits : 0;
     f->read_seconds = read->mean;
     f->read_bytes = read->timed ? read->bytes_in / (double)read->timed : 0;
     f->sample_p50 = sample->p50;
@@ -465,6 +511,15 @@ static void set_figures(builder *b) {
     f->longest_name = s->n_slowest > 0 ? s->slowest[0].name : NULL;
     f->straggler_wait = straggler_wait(s, b->from);
     set_ops(b, f);
+}
+
+/* A bad sample and the one that took its place both leave spans; the end knows what was delivered.
+ */
+static void set_outcome(mr_summary *s) {
+    const json_t *end = s->trace->end;
+    s->samples = json_is_object(end) ? json_integer_value(json_object_get(end, "samples"))
+                                     : s->kinds[MR_SPAN_SAMPLE].count;
+    s->skipped = json_integer_value(json_object_get(end, "skipped"));
 }
 
 /* ---- Public ---- */
@@ -508,7 +563,7 @@ static mr_status build(builder *b, mr_error *err) {
     finish_batches(s);
     finish_buckets(s);
     name_slowest(s);
-    s->samples = s->kinds[MR_SPAN_SAMPLE].count;
+    set_outcome(s);
     set_figures(b);
     mr_verdict_make(&s->verdict, &s->figures);
     return MR_OK;

@@ -55,9 +55,10 @@ typedef struct mr_bucket {
 
 typedef struct mr_summary {
     const mr_trace *trace;
-    double seconds; /* from the beginning to the last span's end */
-    int64_t samples, batches;
-    int64_t unsound; /* spans that cannot be */
+    double seconds;           /* from the beginning to the last span's end */
+    int64_t samples, batches; /* delivered */
+    int64_t skipped;          /* bad samples that others took the place of */
+    int64_t unsound;          /* spans that cannot be */
     int32_t n_workers;
     mr_times kinds[MR_SPAN_KINDS];
     mr_times *ops;     /* n_ops */

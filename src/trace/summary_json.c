@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "trace/summary.h"
 
 /* Nine digits are a nanosecond in a second; more would only make the page larger. */
@@ -13,74 +14,87 @@ static json_t *number(double value) {
     return json_real(isfinite(rounded) ? rounded : 0);
 }
 
-static void set(json_t *object, const char *name, double value) {
-    json_object_set_new(object, name, number(value));
+/* jansson has no words for what is not finite; damage may bring it about. */
+static json_t *share(double value, double digits) {
+    double rounded = round(value * digits) / digits;
+    return json_real(isfinite(rounded) ? rounded : 0);
 }
 
-static void set_count(json_t *object, const char *name, int64_t value) {
-    json_object_set_new(object, name, json_integer(value));
+/* Words may have been cut inside a character. */
+static json_t *words(const char *text) {
+    char safe[1024];
+    return json_string(mr_text_escape(safe, sizeof safe, text));
 }
 
-static json_t *bins_json(const mr_times *t) {
+static void set(json_t *object, const char *name, double value, bool *lost) {
+    mr_json_set(object, name, number(value), lost);
+}
+
+static void set_count(json_t *object, const char *name, int64_t value, bool *lost) {
+    mr_json_set(object, name, json_integer(value), lost);
+}
+
+static json_t *bins_json(const mr_times *t, bool *lost) {
     json_t *bins = json_array();
     for (int i = 0; i < MR_SIZE_BINS; i++) {
         if (t->bin_count[i] > 0) {
-            json_array_append_new(
-                bins, json_pack("[I, I, o]", (json_int_t)1 << i, (json_int_t)t->bin_count[i],
-                                number(t->bin_seconds[i] / (double)t->bin_count[i])));
+            mr_json_append(bins,
+                           json_pack("[I, I, o]", (json_int_t)1 << i, (json_int_t)t->bin_count[i],
+                                     number(t->bin_seconds[i] / (double)t->bin_count[i])),
+                           lost);
         }
     }
     return bins;
 }
 
-static json_t *times_json(const char *name, const mr_times *t) {
+static json_t *times_json(const char *name, const mr_times *t, bool *lost) {
     json_t *object = json_pack("{s:s}", "name", name);
-    set_count(object, "count", t->count);
-    set_count(object, "timed", t->timed);
-    set(object, "total", t->total);
-    set(object, "mean", t->mean);
-    set(object, "p50", t->p50);
-    set(object, "p99", t->p99);
-    set(object, "longest", t->longest);
-    set(object, "bytes_in", t->bytes_in);
-    set(object, "bytes_out", t->bytes_out);
-    set(object, "fixed", t->fixed);
-    set(object, "per_byte", t->per_byte);
-    json_object_set_new(object, "by_size", bins_json(t));
+    set_count(object, "count", t->count, lost);
+    set_count(object, "timed", t->timed, lost);
+    set(object, "total", t->total, lost);
+    set(object, "mean", t->mean, lost);
+    set(object, "p50", t->p50, lost);
+    set(object, "p99", t->p99, lost);
+    set(object, "longest", t->longest, lost);
+    set(object, "bytes_in", t->bytes_in, lost);
+    set(object, "bytes_out", t->bytes_out, lost);
+    set(object, "fixed", t->fixed, lost);
+    set(object, "per_byte", t->per_byte, lost);
+    mr_json_set(object, "by_size", bins_json(t, lost), lost);
     return object;
 }
 
-static json_t *kinds_json(const mr_summary *s) {
+static json_t *kinds_json(const mr_summary *s, bool *lost) {
     json_t *object = json_object();
     for (int32_t i = 0; i < MR_SPAN_KINDS; i++) {
         bool about_op = i == MR_SPAN_OP || i == MR_SPAN_PART || i == MR_SPAN_STREAM;
         if (!about_op && s->kinds[i].count > 0) {
-            json_object_set_new(object, mr_span_names[i],
-                                times_json(mr_span_names[i], &s->kinds[i]));
+            mr_json_set(object, mr_span_names[i], times_json(mr_span_names[i], &s->kinds[i], lost),
+                        lost);
         }
     }
     return object;
 }
 
-static json_t *ops_json(const mr_summary *s) {
+static json_t *ops_json(const mr_summary *s, bool *lost) {
     json_t *array = json_array();
     for (int32_t i = 0; i < s->trace->n_ops; i++) {
-        json_t *op = times_json(s->trace->ops[i].name, &s->ops[i]);
-        json_object_set_new(op, "host", json_boolean(s->trace->ops[i].host));
-        set_count(op, "stream", s->trace->ops[i].stream);
-        json_array_append_new(array, op);
+        json_t *op = times_json(s->trace->ops[i].name, &s->ops[i], lost);
+        mr_json_set(op, "host", json_boolean(s->trace->ops[i].host), lost);
+        set_count(op, "stream", s->trace->ops[i].stream, lost);
+        mr_json_append(array, op, lost);
     }
     return array;
 }
 
-static json_t *streams_json(const mr_summary *s) {
+static json_t *streams_json(const mr_summary *s, bool *lost) {
     json_t *array = json_array();
     for (int32_t i = 0; i < s->trace->n_ops; i++) {
         if (s->streams[i].count > 0) {
-            json_t *stream = times_json(s->trace->ops[i].name, &s->streams[i]);
-            set_count(stream, "first", i);
-            set_count(stream, "n_ops", s->trace->ops[i].stream);
-            json_array_append_new(array, stream);
+            json_t *stream = times_json(s->trace->ops[i].name, &s->streams[i], lost);
+            set_count(stream, "first", i, lost);
+            set_count(stream, "n_ops", s->trace->ops[i].stream, lost);
+            mr_json_append(array, stream, lost);
         }
     }
     return array;
@@ -88,24 +102,25 @@ static json_t *streams_json(const mr_summary *s) {
 
 /* [number, begun, ready, asked, taken, work, wait, consume, overtaken] of at most so many batches,
  * evenly chosen: a page needs no more than it has dots. */
-static json_t *batches_json(const mr_summary *s) {
+static json_t *batches_json(const mr_summary *s, bool *lost) {
     enum { MOST = 2000 };
     json_t *array = json_array();
     int64_t every = s->n_per_batch / MOST + 1;
     for (int64_t i = 0; i < s->n_per_batch; i += every) {
         const mr_batch_times *b = &s->per_batch[i];
         if (b->seen) {
-            json_array_append_new(array,
-                                  json_pack("[I, o, o, o, o, o, o, o, b]", (json_int_t)i,
-                                            number(b->begun), number(b->ready), number(b->asked),
-                                            number(b->taken), number(b->work), number(b->wait),
-                                            number(b->consume), b->overtaken));
+            mr_json_append(array,
+                           json_pack("[I, o, o, o, o, o, o, o, b]", (json_int_t)i, number(b->begun),
+                                     number(b->ready), number(b->asked), number(b->taken),
+                                     number(b->work), number(b->wait), number(b->consume),
+                                     b->overtaken),
+                           lost);
         }
     }
     return array;
 }
 
-static json_t *batch_totals_json(const mr_summary *s) {
+static json_t *batch_totals_json(const mr_summary *s, bool *lost) {
     double work = 0, wait = 0, delay = 0, consume = 0, span = 0;
     for (int64_t i = 0; i < s->n_per_batch; i++) {
         const mr_batch_times *b = &s->per_batch[i];
@@ -119,29 +134,31 @@ static json_t *batch_totals_json(const mr_summary *s) {
     }
     double n = s->batches > 0 ? (double)s->batches : 1;
     json_t *object = json_object();
-    set(object, "mean_work", work / n);
-    set(object, "mean_wait", wait / n);
-    set(object, "mean_delay", delay / n);
-    set(object, "mean_consume", consume / n);
-    set(object, "mean_making", span / n);
-    set_count(object, "overtaken", s->overtaken);
+    set(object, "mean_work", work / n, lost);
+    set(object, "mean_wait", wait / n, lost);
+    set(object, "mean_delay", delay / n, lost);
+    set(object, "mean_consume", consume / n, lost);
+    set(object, "mean_making", span / n, lost);
+    set_count(object, "overtaken", s->overtaken, lost);
     return object;
 }
 
-static json_t *slowest_json(const mr_summary *s) {
+static json_t *slowest_json(const mr_summary *s, bool *lost) {
     json_t *array = json_array();
     for (int32_t i = 0; i < s->n_slowest; i++) {
         const mr_slow *slow = &s->slowest[i];
-        json_array_append_new(
-            array, json_pack("{s:o, s:o, s:I, s:I, s:s, s:s?}", "seconds", number(slow->seconds),
-                             "start", number(slow->start), "sample", (json_int_t)slow->sample,
-                             "batch", (json_int_t)slow->batch, "track",
-                             s->trace->tracks[slow->track].name, "name", slow->name));
+        mr_json_append(array,
+                       json_pack("{s:o, s:o, s:I, s:I, s:o, s:s?}", "seconds",
+                                 number(slow->seconds), "start", number(slow->start), "sample",
+                                 (json_int_t)slow->sample, "batch", (json_int_t)slow->batch,
+                                 "track", words(s->trace->tracks[slow->track].name), "name",
+                                 slow->name),
+                       lost);
     }
     return array;
 }
 
-static json_t *buckets_json(const mr_summary *s) {
+static json_t *buckets_json(const mr_summary *s, bool *lost) {
     json_t *array = json_array();
     double width = s->seconds / MR_BUCKETS;
     for (int i = 0; i < MR_BUCKETS; i++) {
@@ -151,14 +168,14 @@ static json_t *buckets_json(const mr_summary *s) {
             b->wait_batch, b->consume, b->reads,     b->samples / fmax(width, 1e-9)};
         json_t *values = json_array();
         for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
-            json_array_append_new(values, json_real(round(row[k] * 1e4) / 1e4));
+            mr_json_append(values, share(row[k], 1e4), lost);
         }
-        json_array_append_new(array, values);
+        mr_json_append(array, values, lost);
     }
     return array;
 }
 
-static json_t *heat_json(const mr_summary *s) {
+static json_t *heat_json(const mr_summary *s, bool *lost) {
     double reads = fmax(s->figures.reads_most, 1);
     json_t *array = json_array();
     for (int32_t t = 0; t < s->trace->n_tracks; t++) {
@@ -166,77 +183,105 @@ static json_t *heat_json(const mr_summary *s) {
         json_t *row = json_array();
         for (int i = 0; i < 2 * MR_BUCKETS; i++) {
             double heat = s->heat[(size_t)t * 2 * MR_BUCKETS + (size_t)i] / (reader ? reads : 1);
-            json_array_append_new(row, json_real(round(fmin(heat, 1) * 100) / 100));
+            mr_json_append(row, share(fmin(heat, 1), 100), lost);
         }
-        json_array_append_new(array, row);
+        mr_json_append(array, row, lost);
     }
     return array;
 }
 
-static json_t *model_json(const mr_figures *f) {
+static json_t *model_json(const mr_figures *f, bool *lost) {
     json_t *array = json_array();
     for (int32_t n = 1; n <= 2 * f->cpus && n <= 64; n *= 2) {
         mr_model model = mr_model_make(f, n);
-        json_array_append_new(array,
-                              json_pack("{s:i, s:o}", "threads", n, "rate", number(model.rate)));
+        mr_json_append(array, json_pack("{s:i, s:o}", "threads", n, "rate", number(model.rate)),
+                       lost);
     }
     return array;
 }
 
-static json_t *verdict_json(const mr_summary *s) {
+/* With a cache after the first ops, once it is full; one where the pipeline has its own. */
+static json_t *caches_json(const mr_figures *f, bool *lost) {
+    json_t *array = json_array();
+    mr_cached cached;
+    int32_t before = 0;
+    for (int32_t n = 1; n <= f->n_ops && mr_model_cached(f, n, &cached); n++) {
+        if (n > 1 && cached.ops == before) {
+            break;
+        }
+        before = cached.ops;
+        mr_json_append(array,
+                       json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "ops", (int)cached.ops, "after",
+                                 cached.ops > 0 ? f->ops[cached.ops - 1].name : "the source",
+                                 "bytes", number(cached.bytes), "saved", number(cached.saved),
+                                 "added", number(cached.added), "rate", number(cached.rate)),
+                       lost);
+    }
+    return array;
+}
+
+static json_t *verdict_json(const mr_summary *s, bool *lost) {
     const mr_verdict *v = &s->verdict;
-    json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:o?}", "bound", mr_bound_name(v->bound),
-                               "title", v->title, "evidence", v->evidence, "change", v->change,
-                               "predictions", model_json(&s->figures));
-    set(object, "rate", v->rate);
-    set(object, "predicted", v->predicted);
-    set(object, "stall", v->stall);
-    set(object, "idle", v->idle);
-    set(object, "thread_seconds", v->model.thread_seconds);
-    set(object, "limit_threads", v->model.threads);
-    set(object, "limit_host", v->model.host);
-    set(object, "limit_storage", v->model.storage);
-    set(object, "limit_consumer", v->model.consumer);
+    json_t *object = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "bound", mr_bound_name(v->bound),
+                               "title", words(v->title), "evidence", words(v->evidence), "change",
+                               words(v->change), "predictions", model_json(&s->figures, lost),
+                               "caches", caches_json(&s->figures, lost));
+    set(object, "rate", v->rate, lost);
+    set(object, "predicted", v->predicted, lost);
+    set(object, "stall", v->stall, lost);
+    set(object, "idle", v->idle, lost);
+    set(object, "thread_seconds", v->model.thread_seconds, lost);
+    set(object, "limit_threads", v->model.threads, lost);
+    bool at_least = false;
+    set(object, "uncached", mr_model_uncached(&s->figures, &at_least), lost);
+    mr_json_set(object, "uncached_at_least", json_boolean(at_least), lost);
+    set(object, "limit_cpus", v->model.cpus, lost);
+    set(object, "limit_host", v->model.host, lost);
+    set(object, "limit_storage", v->model.storage, lost);
+    set(object, "limit_consumer", v->model.consumer, lost);
     return object;
 }
 
-static json_t *figures_json(const mr_figures *f) {
+static json_t *figures_json(const mr_figures *f, bool *lost) {
     json_t *object = json_object();
-    set(object, "seconds", f->seconds);
-    set(object, "samples", f->samples);
-    set(object, "wait", f->wait);
-    set(object, "consume", f->consume);
-    set(object, "deliver", f->deliver);
-    set(object, "work", f->work);
-    set(object, "seal", f->seal);
-    set(object, "wait_read", f->wait_read);
-    set(object, "wait_work", f->wait_work);
-    set(object, "wait_host", f->wait_host);
-    set(object, "store_read", f->store_read);
-    set(object, "store_write", f->store_write);
-    set(object, "store_wait", f->store_wait);
-    set(object, "cpu", f->cpu);
-    set(object, "reads_in_flight", f->reads_in_flight);
+    set(object, "seconds", f->seconds, lost);
+    set(object, "samples", f->samples, lost);
+    set(object, "wait", f->wait, lost);
+    set(object, "consume", f->consume, lost);
+    set(object, "deliver", f->deliver, lost);
+    set(object, "work", f->work, lost);
+    set(object, "seal", f->seal, lost);
+    set(object, "wait_read", f->wait_read, lost);
+    set(object, "wait_work", f->wait_work, lost);
+    set(object, "wait_host", f->wait_host, lost);
+    set(object, "store_read", f->store_read, lost);
+    set(object, "store_write", f->store_write, lost);
+    set(object, "store_wait", f->store_wait, lost);
+    set(object, "cpu", f->cpu, lost);
+    set(object, "reads_in_flight", f->reads_in_flight, lost);
     return object;
 }
 
 json_t *mr_summary_json(const mr_summary *s) {
     char path[1024];
+    bool lost = false;
     json_t *object = json_pack(
-        "{s:s, s:s, s:O?, s:O?, s:O?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?}",
-        "trace", mr_text_escape(path, sizeof path, s->trace->path), "missing", s->trace->missing,
-        "header", s->trace->header, "usage", json_object_get(s->trace->end, "usage"), "counters",
-        json_object_get(s->trace->end, "counters"), "verdict", verdict_json(s), "figures",
-        figures_json(&s->figures), "ops", ops_json(s), "streams", streams_json(s), "kinds",
-        kinds_json(s), "batch_totals", batch_totals_json(s), "batches", batches_json(s), "slowest",
-        slowest_json(s), "buckets", buckets_json(s), "heat", heat_json(s));
+        "{s:s, s:s, s:O?, s:O?, s:O?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "trace",
+        mr_text_escape(path, sizeof path, s->trace->path), "missing", s->trace->missing, "header",
+        s->trace->header, "usage", json_object_get(s->trace->end, "usage"), "counters",
+        json_object_get(s->trace->end, "counters"), "verdict", verdict_json(s, &lost), "figures",
+        figures_json(&s->figures, &lost), "ops", ops_json(s, &lost), "streams",
+        streams_json(s, &lost), "kinds", kinds_json(s, &lost), "batch_totals",
+        batch_totals_json(s, &lost), "batches", batches_json(s, &lost), "slowest",
+        slowest_json(s, &lost), "buckets", buckets_json(s, &lost), "heat", heat_json(s, &lost));
     if (object) {
-        set(object, "seconds", s->seconds);
-        set_count(object, "samples", s->samples);
-        set_count(object, "n_batches", s->batches);
-        set_count(object, "spans", s->trace->n_spans);
-        set_count(object, "dropped", s->trace->dropped);
-        set_count(object, "damaged", s->unsound);
+        set(object, "seconds", s->seconds, &lost);
+        set_count(object, "samples", s->samples, &lost);
+        set_count(object, "n_batches", s->batches, &lost);
+        set_count(object, "spans", s->trace->n_spans, &lost);
+        set_count(object, "dropped", s->trace->dropped, &lost);
+        set_count(object, "skipped", s->skipped, &lost);
+        set_count(object, "damaged", s->unsound, &lost);
     }
-    return object;
+    return mr_json_whole(object, lost);
 }

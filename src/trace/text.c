@@ -86,6 +86,10 @@ static void put_slowest(FILE *out, const mr_summary *s) {
     }
 }
 
+static void put_count(FILE *out, int64_t n, const char *one, const char *many) {
+    fprintf(out, "%lld %s, ", (long long)n, n == 1 ? one : many);
+}
+
 static void put_report(FILE *out, const mr_summary *s) {
     fprintf(out, "%s: %.0f samples/s\n  %s\n", s->verdict.title, s->verdict.rate,
             s->verdict.evidence);
@@ -95,9 +99,16 @@ static void put_report(FILE *out, const mr_summary *s) {
     if (s->trace->missing[0]) {
         fprintf(out, "  Note: %s\n", s->trace->missing);
     }
-    fprintf(out, "\n  %lld samples, %lld batches, %.3f s, %d workers, %lld spans\n\n",
-            (long long)s->samples, (long long)s->batches, s->seconds, s->n_workers,
-            (long long)s->trace->n_spans);
+    if (s->skipped > 0) {
+        fprintf(out, "  Note: %lld bad %s skipped; others took the place\n", (long long)s->skipped,
+                s->skipped == 1 ? "sample was" : "samples were");
+    }
+    fprintf(out, "\n  ");
+    put_count(out, s->samples, "sample", "samples");
+    put_count(out, s->batches, "batch", "batches");
+    fprintf(out, "%.3f s, ", s->seconds);
+    put_count(out, s->n_workers, "worker", "workers");
+    fprintf(out, "%lld spans\n\n", (long long)s->trace->n_spans);
     put_table(out, s);
     fprintf(out, "\n");
     put_batches(out, s);

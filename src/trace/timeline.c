@@ -3,6 +3,7 @@
  * two stretches of time says more than the longest of all, which would show no gaps. */
 #include <math.h>
 
+#include "core/json.h"
 #include "trace/page.h"
 
 enum { MOST = 12000 };
@@ -45,7 +46,8 @@ static json_t *span_json(const mr_time_span *span, int32_t track) {
 }
 
 /* Counts the spans that are drawn; where `array` is given, appends them. */
-static int64_t spans_in(const mr_summary *s, const window *windows, int n, json_t *array) {
+static int64_t spans_in(const mr_summary *s, const window *windows, int n, json_t *array,
+                        bool *lost) {
     int64_t count = 0;
     for (int64_t p = 0; p < s->trace->n_pieces; p++) {
         const mr_trace_piece *piece = &s->trace->pieces[p];
@@ -54,7 +56,7 @@ static int64_t spans_in(const mr_summary *s, const window *windows, int n, json_
             if (mr_trace_is_sound(s->trace, span) && is_drawn(span) && is_in(span, windows, n)) {
                 count++;
                 if (array) {
-                    json_array_append_new(array, span_json(span, piece->track));
+                    mr_json_append(array, span_json(span, piece->track), lost);
                 }
             }
         }
@@ -65,7 +67,7 @@ static int64_t spans_in(const mr_summary *s, const window *windows, int n, json_
 /* One for the whole run, or two that are short enough. */
 static int choose_windows(const mr_summary *s, window out[2]) {
     out[0] = (window){0, INFINITY};
-    int64_t all = spans_in(s, out, 1, NULL);
+    int64_t all = spans_in(s, out, 1, NULL, NULL);
     if (all <= MOST) {
         return 1;
     }
@@ -75,7 +77,7 @@ static int choose_windows(const mr_summary *s, window out[2]) {
         out[0] = (window){0, length};
         out[1] = (window){middle - length / 2, middle + length / 2};
         length /= 2;
-    } while (spans_in(s, out, 2, NULL) > MOST && length > 1e-7);
+    } while (spans_in(s, out, 2, NULL, NULL) > MOST && length > 1e-7);
     return 2;
 }
 
@@ -84,16 +86,20 @@ json_t *mr_timeline_json(const mr_summary *s) {
     int n = choose_windows(s, windows);
     json_t *shown = json_array(), *kinds = json_array(), *about = json_array();
     json_t *spans = json_array();
-    spans_in(s, windows, n, spans);
+    bool lost = false;
+    if (spans) {
+        spans_in(s, windows, n, spans, &lost);
+    }
     for (int i = 0; i < n; i++) {
-        json_array_append_new(
-            shown, json_pack("[f, f]", windows[i].from, fmin(windows[i].to, s->seconds)));
+        mr_json_append(shown, json_pack("[f, f]", windows[i].from, fmin(windows[i].to, s->seconds)),
+                       &lost);
     }
     for (int i = 0; i < MR_SPAN_KINDS; i++) {
-        json_array_append_new(kinds, json_string(mr_span_names[i]));
-        json_array_append_new(about,
-                              json_string(mr_span_is_about_batch((mr_span_kind)i) ? "b" : "s"));
+        bool batch = mr_span_is_about_batch((mr_span_kind)i);
+        mr_json_append(kinds, json_string(mr_span_names[i]), &lost);
+        mr_json_append(about, json_string(batch ? "b" : "s"), &lost);
     }
-    return json_pack("{s:b, s:o?, s:o?, s:o?, s:o?}", "complete", n == 1, "windows", shown, "kinds",
-                     kinds, "about", about, "spans", spans);
+    json_t *timeline = json_pack("{s:b, s:o, s:o, s:o, s:o}", "complete", n == 1, "windows", shown,
+                                 "kinds", kinds, "about", about, "spans", spans);
+    return mr_json_whole(timeline, lost);
 }

@@ -13,58 +13,10 @@
  * a culprit. */
 static const double fed = 0.05, spare = 0.2, culprit = 0.35;
 
-/* What a store gives, until one has been measured: copying from the page cache. */
-static const double store_bytes_per_second = 1.5e9;
-
 const char *mr_bound_name(mr_bound bound) {
     static const char *const names[] = {"unknown", "balanced", "consumer", "storage", "op",
                                         "store",   "host",     "memory",   "overhead"};
     return names[bound];
-}
-
-/* ---- The model ---- */
-static double divide(double a, double b) {
-    return b > 0 ? a / b : 0;
-}
-
-static double lower(double a, double b) { /* 0 stands for no limit */
-    return a <= 0 ? b : b <= 0 ? a : fmin(a, b);
-}
-
-static double thread_time(const mr_figures *f) {
-    return f->threads * f->seconds;
-}
-
-/* Where there are more threads than CPUs, threads wait for CPUs; their CPU time is then the better
- * measure, if there is one. */
-static double seconds_per_sample(const mr_figures *f) {
-    double busy = thread_time(f) - f->wait_read - f->wait_work - f->wait_host - f->store_wait;
-    double crowded = f->threads > f->cpus ? (double)f->cpus / f->threads : 1;
-    busy = f->cpu > 0 && crowded < 1 ? fmin(f->cpu, busy) : busy * crowded;
-    return divide(fmax(busy, 0), f->made);
-}
-
-static double host_time(const mr_figures *f) {
-    double seconds = 0;
-    for (int32_t i = 0; i < f->n_ops; i++) {
-        seconds += f->ops[i].host ? f->ops[i].seconds : 0;
-    }
-    return seconds;
-}
-
-mr_model mr_model_make(const mr_figures *f, int32_t threads) {
-    double n = fmin(threads > 0 ? threads : f->threads, f->cpus);
-    double under_lock = fmax(host_time(f) - f->wait_host, 0);
-    mr_model model = {
-        .thread_seconds = seconds_per_sample(f),
-        .host_seconds = divide(under_lock, f->made),
-        .storage = divide(f->reads_most, f->read_seconds),
-    };
-    model.threads = divide(n, model.thread_seconds);
-    model.host = divide(1, model.host_seconds);
-    model.consumer = divide(f->batch * f->batches, f->consume + f->deliver);
-    model.rate = lower(lower(model.threads, model.host), lower(model.storage, model.consumer));
-    return model;
 }
 
 /* ---- Words ---- */
@@ -77,7 +29,7 @@ static const mr_op_figure *longest_op(const mr_figures *f) {
 }
 
 static double percent(double part, double whole) {
-    return 100 * divide(part, whole);
+    return 100 * mr_divide(part, whole);
 }
 
 __attribute__((format(printf, 2, 3))) static void evidence(mr_verdict *v, const char *format, ...) {
@@ -98,7 +50,7 @@ advise(mr_verdict *v, mr_advice advice, double predicted, const char *format, ..
     if (predicted > 0 && used < sizeof v->change) {
         snprintf(v->change + used, sizeof v->change - used,
                  ": predicted %.0f samples/s, %.1f times as many", predicted,
-                 divide(predicted, v->rate));
+                 mr_divide(predicted, v->rate));
     }
 }
 
@@ -109,7 +61,7 @@ static void conclude(mr_verdict *v, mr_bound bound, const char *title) {
 
 /* ---- Remedies with a prediction ---- */
 static double without_station(const mr_model *m, double threads, double host, double storage) {
-    return lower(lower(threads, host), lower(storage, m->consumer));
+    return mr_lower(mr_lower(threads, host), mr_lower(storage, m->consumer));
 }
 
 static void advise_threads(mr_verdict *v, const mr_figures *f) {
@@ -125,25 +77,33 @@ static void advise_threads(mr_verdict *v, const mr_figures *f) {
     }
 }
 
-/* The ops before the first random one give the same every epoch: what a cache after them would
- * save, and cost. Returns false where that is nothing. */
+/* The place that gives most; of those that give nearly as much, the one that takes least room. */
+static mr_cached best_cache(const mr_figures *f) {
+    mr_cached best = {0}, here;
+    double highest = 0;
+    for (int32_t n = 1; n <= f->n_ops && mr_model_cached(f, n, &here); n++) {
+        highest = fmax(highest, here.rate);
+    }
+    for (int32_t n = 1; n <= f->n_ops && mr_model_cached(f, n, &here); n++) {
+        bool nearly = here.rate >= 0.95 * highest;
+        best = nearly && (best.ops == 0 || here.bytes < best.bytes) ? here : best;
+    }
+    return best;
+}
+
+/* The ops before the first random one give the same every epoch. Returns false where keeping that
+ * brings nothing. A cache that is there already only has to be full. */
 static bool advise_cache(mr_verdict *v, const mr_figures *f) {
-    double saved = 0;
-    int32_t n = 0;
-    while (f->ops && n < f->n_ops && !f->ops[n].random && !f->ops[n].host) {
-        saved += f->ops[n++].seconds;
-    }
-    if (n == 0 || divide(saved, f->work) < spare) {
+    mr_cached best = best_cache(f);
+    if (best.rate < 1.1 * v->rate) {
         return false;
     }
-    double bytes = f->ops[n - 1].bytes_out, size = bytes * f->dataset_samples;
-    double each = v->model.thread_seconds - divide(saved, f->made) + bytes / store_bytes_per_second;
-    double rate =
-        without_station(&v->model, divide(fmin(f->threads, f->cpus), each), v->model.host, 0);
-    if (rate < 1.1 * v->rate) {
-        return false;
+    if (mr_figures_cache(f) >= 0) {
+        advise(v, MR_ADVISE_FILL, best.rate, "let the store fill: later epochs read from it");
+    } else {
+        advise(v, MR_ADVISE_CACHE, best.rate, "cache after %s: %.3g MB", f->ops[best.ops - 1].name,
+               best.bytes * f->dataset_samples / 1e6);
     }
-    advise(v, MR_ADVISE_CACHE, rate, "cache after %s: %.3g MB", f->ops[n - 1].name, size / 1e6);
     return true;
 }
 
@@ -153,9 +113,11 @@ static bool is_too_short(mr_verdict *v, const mr_figures *f) {
         return false;
     }
     conclude(v, MR_BOUND_UNKNOWN, "too short to tell");
-    evidence(
-        v, "The trace has %.0f batches after the first, and %.0f samples made meanwhile: too few.",
-        fmax(f->batches, 0), f->made);
+    evidence(v,
+             "The trace has %.0f %s after the first, and %.0f %s made meanwhile: too little for a "
+             "verdict.",
+             fmax(f->batches, 0), f->batches == 1 ? "batch" : "batches", f->made,
+             f->made == 1 ? "sample" : "samples");
     return true;
 }
 
@@ -170,8 +132,8 @@ static bool is_fed(mr_verdict *v) {
         v,
         "The consumer waits %.1f %% of its time and takes %.0f samples/s; the loader could give "
         "%.0f, its threads idle %.0f %% of theirs.",
-        100 * v->stall, v->rate, lower(lower(v->model.threads, v->model.host), v->model.storage),
-        100 * v->idle);
+        100 * v->stall, v->rate,
+        mr_lower(mr_lower(v->model.threads, v->model.host), v->model.storage), 100 * v->idle);
     if (time_to_spare) {
         double needed = ceil(v->model.consumer * v->model.thread_seconds * 1.05);
         v->advice = MR_ADVISE_CONSUMER;
@@ -234,7 +196,7 @@ static bool lacks_batches_ahead(mr_verdict *v, const mr_figures *f) {
 
 static bool is_store_bound(mr_verdict *v, const mr_figures *f) {
     double in_store = f->store_read + f->store_write + f->store_wait;
-    if (in_store < culprit * thread_time(f)) {
+    if (in_store < culprit * mr_thread_time(f)) {
         return false;
     }
     bool cold = f->store_write + f->store_wait > f->store_read;
@@ -243,13 +205,12 @@ static bool is_store_bound(mr_verdict *v, const mr_figures *f) {
         v,
         "Workers spend %.0f %% of their time in the store: %.0f %% reading, %.0f %% writing, %.0f "
         "%% waiting for each other.",
-        percent(in_store, thread_time(f)), percent(f->store_read, thread_time(f)),
-        percent(f->store_write, thread_time(f)), percent(f->store_wait, thread_time(f)));
-    double each = v->model.thread_seconds - divide(f->store_write, f->made);
-    double rate = without_station(&v->model, divide(fmin(f->threads, f->cpus), each), v->model.host,
-                                  v->model.storage);
+        percent(in_store, mr_thread_time(f)), percent(f->store_read, mr_thread_time(f)),
+        percent(f->store_write, mr_thread_time(f)), percent(f->store_wait, mr_thread_time(f)));
+    mr_cached full = {0};
     if (cold) {
-        advise(v, MR_ADVISE_FILL, rate, "let it fill: later epochs write nothing");
+        (void)mr_model_cached(f, 0, &full);
+        advise(v, MR_ADVISE_FILL, full.rate, "let it fill: later epochs read from it");
     } else {
         advise(v, MR_ADVISE_STORE, 0, "put the store on a faster disk, or cache smaller samples");
     }
@@ -257,7 +218,7 @@ static bool is_store_bound(mr_verdict *v, const mr_figures *f) {
 }
 
 static bool is_storage_bound(mr_verdict *v, const mr_figures *f) {
-    if (f->wait_read < culprit * thread_time(f)) {
+    if (f->wait_read < culprit * mr_thread_time(f)) {
         return false;
     }
     conclude(v, MR_BOUND_STORAGE, "storage-bound");
@@ -265,7 +226,7 @@ static bool is_storage_bound(mr_verdict *v, const mr_figures *f) {
         v,
         "Workers wait %.0f %% of their time for reads; a read takes %.2f ms with %.1f of %.0f in "
         "flight, %.1f MB/s in all.",
-        percent(f->wait_read, thread_time(f)), 1e3 * f->read_seconds, f->reads_in_flight,
+        percent(f->wait_read, mr_thread_time(f)), 1e3 * f->read_seconds, f->reads_in_flight,
         f->reads_most, f->read_bytes * v->rate / 1e6);
     double rate = without_station(&v->model, v->model.threads, v->model.host, 0);
     advise(v, MR_ADVISE_READS, rate,
@@ -275,7 +236,7 @@ static bool is_storage_bound(mr_verdict *v, const mr_figures *f) {
 }
 
 static bool is_host_bound(mr_verdict *v, const mr_figures *f) {
-    double host = host_time(f);
+    double host = mr_host_time(f);
     bool under_lock =
         f->threads > 1 ? f->wait_host > 0.1 * host || v->model.host < 1.2 * v->rate : true;
     if (host < 0.5 * f->work || !under_lock) {
@@ -289,7 +250,7 @@ static bool is_host_bound(mr_verdict *v, const mr_figures *f) {
              percent(host, f->work), percent(f->wait_host, host), v->model.host);
     advise(v, MR_ADVISE_PROCESSES,
            without_station(&v->model,
-                           fmax(v->model.threads, divide(f->cpus, v->model.thread_seconds)), 0,
+                           fmax(v->model.threads, mr_divide(f->cpus, v->model.thread_seconds)), 0,
                            v->model.storage),
            "run them in processes, map(fn, processes=%d)", f->cpus);
     return true;
@@ -326,7 +287,7 @@ static void is_op_bound(mr_verdict *v, const mr_figures *f) {
         v,
         "%s takes %.0f %% of the workers' time; they are busy %.0f %% of it, with %d %s on %d %s.",
         op ? op->name : "the source", percent(op ? op->seconds : f->work, f->work),
-        percent(f->work, thread_time(f)), f->threads, f->threads == 1 ? "thread" : "threads",
+        percent(f->work, mr_thread_time(f)), f->threads, f->threads == 1 ? "thread" : "threads",
         f->cpus, f->cpus == 1 ? "CPU" : "CPUs");
     if (f->threads < f->cpus) {
         advise_threads(v, f);
@@ -342,9 +303,9 @@ static void is_op_bound(mr_verdict *v, const mr_figures *f) {
 
 void mr_verdict_make(mr_verdict *out, const mr_figures *f) {
     *out = (mr_verdict){.model = mr_model_make(f, 0)};
-    out->rate = divide(f->samples, f->seconds);
-    out->stall = divide(f->wait, f->wait + f->consume + f->deliver);
-    out->idle = divide(f->wait_work, thread_time(f));
+    out->rate = mr_divide(f->samples, f->seconds);
+    out->stall = mr_divide(f->wait, f->wait + f->consume + f->deliver);
+    out->idle = mr_divide(f->wait_work, mr_thread_time(f));
     if (is_too_short(out, f) || is_fed(out) || is_store_bound(out, f) || is_storage_bound(out, f) ||
         is_host_bound(out, f) || has_straggler(out, f) || lacks_memory(out, f) ||
         lacks_batches_ahead(out, f) || is_overhead_bound(out, f)) {
@@ -379,18 +340,22 @@ static void say_stations(lines *l, const mr_model *m, const mr_figures *f) {
     snprintf(how, sizeof how, "min(%d threads, %d CPUs) / %.3f ms of a thread per sample",
              f->threads, f->cpus, 1e3 * m->thread_seconds);
     say_station(l, "threads", m->threads, how);
+    snprintf(how, sizeof how, "%d CPUs / %.3f ms of CPU time of all threads per sample", f->cpus,
+             1e3 * m->cpu_seconds);
+    say_station(l, "CPUs", m->cpus, how);
     snprintf(how, sizeof how, "1 / %.3f ms under the lock per sample", 1e3 * m->host_seconds);
     say_station(l, "Python", m->host, how);
     snprintf(how, sizeof how, "%.0f reads in flight / %.3f ms a read", f->reads_most,
              1e3 * f->read_seconds);
     say_station(l, "storage", m->storage, how);
     snprintf(how, sizeof how, "%d samples / %.3f ms of the consumer per batch", f->batch,
-             divide(1e3 * (f->consume + f->deliver), f->batches));
+             mr_divide(1e3 * (f->consume + f->deliver), f->batches));
     say_station(l, "consumer", m->consumer, how);
 }
 
 static void say_threads(lines *l, const mr_figures *f) {
-    double whole = thread_time(f), rest = whole - f->work - f->seal - f->wait_read - f->wait_work;
+    double whole = mr_thread_time(f),
+           rest = whole - f->work - f->seal - f->wait_read - f->wait_work;
     say(l, "\nwhere %d x %.3f s of the workers went\n", f->threads, f->seconds);
     for (int32_t i = 0; i < f->n_ops; i++) {
         say(l, "  %-20s %8.3f s  %5.1f %%\n", f->ops[i].name, f->ops[i].seconds,
@@ -417,6 +382,33 @@ static void say_predictions(lines *l, const mr_figures *f) {
     }
 }
 
+static void say_cached(lines *l, const mr_figures *f, const mr_cached *c) {
+    const mr_model m = mr_model_make(f, 0);
+    say(l, "  after %-16s %9.0f samples/s   %.4g kB a sample, %.4g MB in all; ",
+        c->ops > 0 ? f->ops[c->ops - 1].name : "the source", c->rate, c->bytes / 1e3,
+        c->bytes * f->dataset_samples / 1e6);
+    say(l, "%.3f - %.3f + %.3f ms of a thread\n", 1e3 * m.thread_seconds, 1e3 * c->saved,
+        1e3 * c->added);
+}
+
+static void say_caches(lines *l, const mr_figures *f) {
+    bool has_cache = mr_figures_cache(f) >= 0;
+    bool at_least = false;
+    double without = mr_model_uncached(f, &at_least);
+    mr_cached cached;
+    for (int32_t n = 1; n <= f->n_ops && mr_model_cached(f, n, &cached); n++) {
+        if (n == 1) {
+            say(l, "\npredicted with %s, once it is full\n", has_cache ? "its cache" : "a cache");
+        }
+        say_cached(l, f, &cached);
+        n = has_cache ? f->n_ops : n;
+    }
+    if (without > 0) {
+        say(l, "predicted without its cache%s\n  %-22s %9.0f samples/s\n",
+            at_least ? ", at least: later ops want only a part of what it keeps" : "", "", without);
+    }
+}
+
 int mr_verdict_explain(const mr_verdict *v, const mr_figures *f, char *out, int size) {
     lines l = {out, size, 0};
     say(&l, "%s\n  %s\n", v->title, v->evidence);
@@ -433,5 +425,6 @@ int mr_verdict_explain(const mr_verdict *v, const mr_figures *f, char *out, int 
     say_stations(&l, &v->model, f);
     say_threads(&l, f);
     say_predictions(&l, f);
+    say_caches(&l, f);
     return l.used;
 }

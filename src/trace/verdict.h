@@ -1,62 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verdict.h - what holds a run up, and what to change first. Pure: from figures to words.
- *
- * The model. Samples pass four stations: storage, the threads, the host language's lock (where ops
- * are functions of a host language) and the consumer. Each has a highest rate; the run goes at the
- * lowest. The rates come from what was measured:
- *
- *     threads    min(threads, CPUs) / time of a thread per sample, waiting left out
- *     host lock  1 / time under the lock per sample
- *     storage    reads in flight / time of a read      (Little's law: the most it has shown to
- * give) consumer   batch / time the consumer spends on a batch
- *
- * A prediction changes one of the terms and takes the lowest again. */
+/* verdict.h - what holds a run up, and what to change first. Pure: from figures to words. */
 #ifndef MR_TRACE_VERDICT_H
 #define MR_TRACE_VERDICT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-typedef struct mr_op_figure {
-    const char *name;
-    double seconds;   /* of all threads together */
-    double bytes_out; /* per sample */
-    bool host;        /* runs a function of a host language, under its lock */
-    bool random;      /* its result differs from epoch to epoch */
-} mr_op_figure;
-
-/* Of the steady part of a run: from the first batch to the last. Times are seconds. */
-typedef struct mr_figures {
-    double seconds;
-    double samples; /* delivered in that time */
-    double made;    /* samples that workers ended in that time; may differ by the batches ahead */
-    double batches;
-    int32_t threads, cpus, batch;
-    double dataset_samples;
-    int32_t batches_ahead;
-    double batch_bytes;
-
-    double wait, consume, deliver; /* of the consumer */
-
-    double work;      /* of all workers, on samples; what follows down to store_wait is in it */
-    double wait_host; /* for the host language's lock */
-    double store_read, store_write, store_wait;
-    double seal, wait_read, wait_work; /* of all workers, beside work */
-    double cpu;                        /* CPU time of all workers, or -1 */
-    double major_faults;               /* pages read back from disk */
-
-    double read_seconds;    /* of a read, on average; 0: nothing is read */
-    double reads_in_flight; /* on average */
-    double reads_most;      /* that may be */
-    double read_bytes;      /* per sample */
-
-    double sample_p50, sample_longest;
-    const char *longest_name;
-    double straggler_wait; /* part of `wait`, for batches with a sample 20 times the median */
-
-    const mr_op_figure *ops;
-    int32_t n_ops;
-} mr_figures;
+#include "trace/model.h"
 
 typedef enum mr_bound {
     MR_BOUND_UNKNOWN, /* too short a run */
@@ -86,14 +33,6 @@ typedef enum mr_advice {
     MR_ADVISE_CONSUMER   /* the loader has time to spare */
 } mr_advice;
 
-/* Highest rates, samples a second; 0: there is no such station. */
-typedef struct mr_model {
-    double thread_seconds; /* per sample, waiting left out */
-    double host_seconds;   /* per sample, under the lock */
-    double threads, host, storage, consumer;
-    double rate; /* the lowest */
-} mr_model;
-
 typedef struct mr_verdict {
     mr_bound bound;
     mr_advice advice;
@@ -107,8 +46,6 @@ typedef struct mr_verdict {
     double idle;      /* share of the workers' time without work to do */
 } mr_verdict;
 
-/* Another number of threads in place of the run's; 0: the run's own. */
-mr_model mr_model_make(const mr_figures *figures, int32_t threads);
 void mr_verdict_make(mr_verdict *out, const mr_figures *figures);
 
 /* The arithmetic, as lines of text. Returns the length that was needed, as snprintf does. */

@@ -84,6 +84,23 @@ static mr_status read_report(const mr_trace *trace, mr_error *err) {
     return status;
 }
 
+/* What is there is all there: an entry that had no room must not just be missing. */
+static char *all_figures;
+
+static mr_status read_json(const mr_trace *trace, mr_error *err) {
+    char *text = NULL;
+    mr_status status = mr_trace_text(trace, MR_TRACE_JSON, &text, err);
+    if (status == MR_OK && all_figures && strcmp(text, all_figures) != 0) {
+        status = mr_fail(err, MR_E_INTERNAL, "figures are missing");
+    }
+    if (status == MR_OK && !all_figures) {
+        all_figures = text;
+        return status;
+    }
+    mr_free(text);
+    return status;
+}
+
 static mr_status make_page(const mr_trace *trace, mr_error *err) {
     return mr_trace_page(trace, trace, "/dev/null", err);
 }
@@ -136,7 +153,9 @@ TEST(allocations_fail_while_a_trace_is_read) {
     rig_traced = true;
     CHECK_INT(rig_run().status, ==, MR_END);
     fail_allocations(read_report);
+    fail_allocations(read_json);
     fail_allocations(make_page);
+    mr_free(all_figures);
     rig_remove();
 }
 

@@ -68,6 +68,9 @@ def test_samples_nest_in_their_threads(tmp_path):
     events = json.load(open(tmp_path / "trace.json"))["traceEvents"]
     names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert sorted(names.values())[0] == "consumer" and "worker 1" in names.values()
+    first = {}
+    for e in (e for e in events if e["ph"] == "X" and e["dur"] > 0):  # of two that begin together the outer one comes first
+        assert e["dur"] <= first.setdefault((e["tid"], e["ts"]), e["dur"])
     for tid in names:
         open_until = []
         for e in sorted((e for e in events if e["ph"] == "X" and e["tid"] == tid),

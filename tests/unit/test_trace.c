@@ -4,10 +4,13 @@
 #include "fixture.h"
 #include "test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "span/ticks.h"
@@ -314,6 +317,10 @@ TEST(ops_of_a_stream_share_its_time) {
     CHECK_INT(s.n_slowest, ==, 100);
     CHECK(s.slowest[0].name && strstr(s.slowest[0].name, ".jpg"));
     CHECK(s.slowest[0].seconds >= s.slowest[99].seconds);
+    /* The crop is all that is decoded; a cache would keep the whole image. */
+    CHECK(s.ops[0].bytes_out / (double)s.ops[0].timed < s.figures.ops[0].bytes_out);
+    CHECK_INT(s.figures.ops[1].bytes_out, ==, 24 * 24 * 3);
+    CHECK(s.figures.check_rate > 0 && s.figures.readers_cpu > 0);
     mr_summary_free(&s);
     mr_trace_close(trace);
     fixture_remove(folder);
@@ -365,6 +372,47 @@ TEST(what_is_no_trace_is_refused) {
     static const char bad[] = "MRTRACE\n\x01\0\0\0\x08\0\0\0[1, 2]  ";
     CHECK_INT(parse_copy(&trace, bad, sizeof bad - 1, &err), ==, MR_E_CORRUPT);
     CHECK_INT(mr_trace_open(&trace, "/nonexistent/trace", &err), <, 0);
+}
+
+TEST(messages_say_what_is_wrong_with_a_file) {
+    mr_trace *trace = NULL;
+    mr_error err = MR_ERROR_INIT;
+    parse_copy(&trace, "", 0, &err);
+    CHECK_HAS(err.text, "it is empty");
+    parse_copy(&trace, "MRTRACE\n\x01", 9, &err);
+    CHECK_HAS(err.text, "cut off after 9 bytes");
+    parse_copy(&trace, "MRT", 3, &err);
+    CHECK_HAS(err.text, "cut off after 3 bytes");
+    parse_copy(&trace, "GIF", 3, &err);
+    CHECK_HAS(err.text, "it begins otherwise");
+}
+
+/* Not the same as cut off: the file goes on. */
+TEST(damage_is_called_damage_and_where_it_is) {
+    mr_trace_close(run_traced("{\"delay\": {}}", 1, 0));
+    char *bytes = NULL, wanted[64];
+    size_t size = 0;
+    mr_trace *trace = NULL;
+    CHECK_INT(mr_file_load(path, 1 << 24, &bytes, &size, NULL), ==, MR_OK);
+    CHECK_INT(parse_copy(&trace, bytes, size, NULL), ==, MR_OK);
+    CHECK_TEXT(mr_trace_missing(trace), "");
+    size_t second = (size_t)((const char *)trace->pieces[1].spans - trace->bytes);
+    int64_t first = trace->pieces[0].n;
+    mr_trace_close(trace);
+    second -= sizeof(mr_chunk_head);
+    bytes[second] = 77; /* its tag */
+    CHECK_INT(parse_copy(&trace, bytes, size, NULL), ==, MR_OK);
+    snprintf(wanted, sizeof wanted, "damaged at byte %zu of %zu", second, size);
+    CHECK_HAS(mr_trace_missing(trace), wanted);
+    CHECK_INT(trace->n_spans, ==, first);
+    mr_trace_close(trace);
+    bytes[second] = MR_CHUNK_SPANS;
+    bytes[size - 3] = '\0'; /* in the last word */
+    bytes[size - 9] = '\0';
+    CHECK_INT(parse_copy(&trace, bytes, size, NULL), ==, MR_OK);
+    CHECK_HAS(mr_trace_missing(trace), "damaged at byte");
+    mr_trace_close(trace);
+    mr_free(bytes);
 }
 
 TEST(damaged_spans_are_counted_and_left_out) {
@@ -490,6 +538,45 @@ TEST(a_page_is_one_file_that_holds_its_figures) {
     unlink(out);
     mr_free(text);
     mr_trace_close(trace);
+}
+
+/* ---- A disk that is full before a page or an export is written ---- */
+static int count_files(const char *folder) {
+    DIR *opened = opendir(folder);
+    int n = 0;
+    for (const struct dirent *entry; opened && (entry = readdir(opened)) != NULL;) {
+        n += entry->d_name[0] != '.';
+    }
+    closedir(opened);
+    return n;
+}
+
+TEST(what_cannot_be_written_whole_leaves_nothing_behind) {
+    mr_trace *trace = run_traced("{\"delay\": {}}", 2, 0);
+    char folder[] = "/tmp/millrace-whole-XXXXXX", out[64], *text = NULL;
+    struct rlimit before, small;
+    size_t size = 0;
+    mr_error err = MR_ERROR_INIT;
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(out, sizeof out, "%s/out", folder);
+    CHECK_INT(mr_file_replace(out, "old", 3, &err), ==, MR_OK);
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = (struct rlimit){1000, before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    CHECK_INT(mr_trace_page(trace, NULL, out, &err), ==, MR_E_IO);
+    CHECK_HAS(err.text, "cannot write the page");
+    CHECK_INT(mr_trace_export(trace, MR_TRACE_CSV, out, &err), ==, MR_E_IO);
+    CHECK_INT(mr_trace_export(trace, MR_TRACE_CHROME, out, &err), ==, MR_E_IO);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, SIG_DFL);
+    CHECK_INT(count_files(folder), ==, 1);
+    CHECK_INT(mr_file_load(out, 100, &text, &size, &err), ==, MR_OK);
+    CHECK_TEXT(text, "old");
+    CHECK_INT(mr_trace_page(trace, NULL, folder, &err), ==, MR_E_IO);
+    mr_free(text);
+    mr_trace_close(trace);
+    fixture_remove(folder);
 }
 
 __attribute__((constructor)) static void choose_path(void) {

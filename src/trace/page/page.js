@@ -28,6 +28,8 @@
   };
   const figure = (name, value, text) => el("span", {"data-figure": name, "data-value": value}, text);
   const count = n => Math.round(n).toLocaleString("en-US");
+  const share = (part, whole) => whole > 0 ? part / whole : 0;
+  const many = (n, one, more) => `${count(n)} ${n === 1 ? one : more}`;
   const time = s => {
     if (s === 0) return "0";
     const [value, unit] = s >= 0.9995 ? [s, "s"] : s >= 0.9995e-3 ? [s * 1e3, "ms"] : s >= 0.9995e-6 ? [s * 1e6, "µs"] : [s * 1e9, "ns"];
@@ -69,7 +71,7 @@
   const workerTime = run.seconds * (setup.threads || 1);
   const kind = name => run.kinds[name] || {total: 0, count: 0, mean: 0, p50: 0, p99: 0};
   document.getElementById("run").textContent =
-    `${run.trace} · ${count(run.samples)} samples in ${count(run.n_batches)} batches · ${time(run.seconds)} · millrace ${run.header.millrace}`;
+    `${run.trace} · ${many(run.samples, "sample", "samples")} in ${many(run.n_batches, "batch", "batches")} · ${time(run.seconds)} · millrace ${run.header.millrace}`;
 
   const tile = (name, value, text, label) => el("div", {class: "tile"}, el("b", {}, figure(name, value, text)), el("span", {}, label));
   const drawVerdict = () => {
@@ -81,13 +83,14 @@
       el("p", {class: "evidence"}, v.evidence),
       v.change && el("p", {class: "first"}, el("b", {}, "Change first"), el("span", {}, v.change)),
       run.missing && el("p", {class: "note"}, `Not everything is here: ${run.missing}.`),
+      run.skipped > 0 && el("p", {class: "note"}, `${count(run.skipped)} bad ${run.skipped === 1 ? "sample was" : "samples were"} skipped; others took the place.`),
       run.damaged > 0 && el("p", {class: "note"}, `${count(run.damaged)} spans are damaged and left out.`),
       el("div", {class: "tiles"},
         tile("rate", v.rate, count(v.rate), "samples per second"),
         tile("stall", v.stall, percent(v.stall), "of the consumer's time spent waiting"),
-        tile("busy", kind("sample").total / workerTime, percent(Math.min(1, kind("sample").total / workerTime)), "of the workers' time on samples"),
+        tile("busy", share(kind("sample").total, workerTime), percent(Math.min(1, share(kind("sample").total, workerTime))), "of the workers' time on samples"),
         tile("p50", kind("sample").p50, time(kind("sample").p50), "a sample, median"),
-        read.count > 0 && tile("read_rate", read.bytes_in / run.seconds, bytes(read.bytes_in / run.seconds) + "/s", "read"),
+        read.count > 0 && tile("read_rate", share(read.bytes_in, run.seconds), bytes(share(read.bytes_in, run.seconds)) + "/s", "read"),
         tile("spans", run.spans, count(run.spans), run.dropped ? `spans, ${count(run.dropped)} dropped` : "spans, none dropped")));
   };
 
@@ -141,7 +144,7 @@
     el("td", {}, el("span", {class: "swatch", style: `background:${colour}`}), name),
     el("td", {}, figure(`${group}.${name}.count`, t.count, count(t.count))),
     el("td", {}, figure(`${group}.${name}.total`, t.total, time(t.total))),
-    el("td", {class: "barcell"}, el("span", {class: "bar", style: `background:${colour}; width:${Math.min(64, 64 * t.total / whole)}px`}), percent(t.total / whole)),
+    el("td", {class: "barcell"}, el("span", {class: "bar", style: `background:${colour}; width:${Math.min(64, 64 * share(t.total, whole))}px`}), percent(share(t.total, whole))),
     el("td", {}, figure(`${group}.${name}.mean`, t.mean, time(t.mean))),
     el("td", {}, figure(`${group}.${name}.p50`, t.p50, time(t.p50))),
     el("td", {}, figure(`${group}.${name}.p99`, t.p99, time(t.p99))),
@@ -247,19 +250,25 @@
   /* ---- What limits the rate ---- */
   const drawLimits = () => {
     const v = run.verdict;
-    const stations = [["threads", v.limit_threads, "--c0"], ["Python's lock", v.limit_host, "--c4"], ["storage", v.limit_storage, "--c1"], ["consumer", v.limit_consumer, "--c3"]].filter(s => s[1] > 0);
+    const stations = [["threads", v.limit_threads, "--c0"], ["CPUs", v.limit_cpus, "--c7"], ["Python's lock", v.limit_host, "--c4"], ["storage", v.limit_storage, "--c1"], ["consumer", v.limit_consumer, "--c3"]].filter(s => s[1] > 0);
     const top = Math.max(v.rate, Math.min(...stations.map(s => s[1])) * 4 || 1);
     const bar = (name, rate, colour) => el("tr", {}, el("td", {}, name), el("td", {}, count(rate)),
       el("td", {class: "barcell", style: "width:60%"}, el("span", {class: "bar", style: `height:14px;background:var(${colour});width:${Math.min(100, 100 * rate / top)}%`})));
+    const total = c => c.bytes * (setup.dataset_samples || 0);
+    const caches = v.caches.length > 0 ? [
+      el("p", {class: "about", style: "margin:16px 0 4px"}, "Predicted with a cache, once it is full, and what it would take:"),
+      el("table", {}, el("tbody", {}, ...v.caches.map(c => bar(`after ${c.after}, ${bytes(total(c))}`, c.rate, "--c2")),
+        ...(v.uncached > 0 ? [bar(v.uncached_at_least ? "without the cache, at least" : "without the cache", v.uncached, "--rest")] : [])))] : [];
     return section("limits", "What each station could give", "Samples per second. The run goes at the lowest; a bar that fills the row gives at least that. millrace explain shows the arithmetic.",
       el("table", {}, el("tbody", {}, bar("measured", v.rate, "--ink"), ...stations.map(s => bar(...s)))),
       el("p", {class: "about", style: "margin:16px 0 4px"}, "Predicted with other numbers of threads:"),
-      el("table", {}, el("tbody", {}, ...v.predictions.map(p => bar(`${p.threads} ${p.threads === 1 ? "thread" : "threads"}`, p.rate, p.threads === setup.threads ? "--accent" : "--rest")))));
+      el("table", {}, el("tbody", {}, ...v.predictions.map(p => bar(`${p.threads} ${p.threads === 1 ? "thread" : "threads"}`, p.rate, p.threads === setup.threads ? "--accent" : "--rest")))),
+      ...caches);
   };
 
   /* ---- Timeline ---- */
   const timeline = () => {
-    const rowHeight = 30, tracks = run.header.tracks, detail = run.timeline;
+    const rowHeight = 30, tracks = run.header.tracks || [], detail = run.timeline;
     for (const s of detail.spans) { s[3] /= 1e9; s[4] /= 1e9; }
     const order = tracks.map((t, i) => i).filter(i => tracks[i].kind !== "reader" || tracks.filter(t => t.kind === "reader").length <= 4)
       .sort((a, b) => ["consumer", "worker", "reader"].indexOf(tracks[a].kind) - ["consumer", "worker", "reader"].indexOf(tracks[b].kind) || a - b).slice(0, 40);
@@ -474,9 +483,10 @@
       el("details", {}, el("summary", {}, "The pipeline"), el("pre", {}, document_)));
   };
 
-  const lines = timeline();
-  main.replaceChildren(...[drawVerdict(), drawComparison(), drawFlame(), lines.node, el("div", {class: "pair"}, drawUse(), drawRate()), drawOps(),
-    el("div", {class: "pair"}, drawBatches(), drawLimits()), drawCounters(), drawSlowest(), drawSheet(), drawSetup()].filter(Boolean));
-  lines.start();
+  const lines = run.spans > 0 && timeline();
+  const rest = () => [drawFlame(), lines.node, el("div", {class: "pair"}, drawUse(), drawRate()), drawOps(),
+    el("div", {class: "pair"}, drawBatches(), drawLimits()), drawCounters(), drawSlowest(), drawSheet()];
+  main.replaceChildren(...[drawVerdict(), drawComparison(), ...(lines ? rest() : []), drawSetup()].filter(Boolean));
+  if (lines) lines.start();
   document.documentElement.dataset.ready = "yes";
 })();

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* whole.h - a file that takes its name only once it is whole. Until then whatever had the name
+ * stays; a failure leaves nothing behind. Devices and pipes have nothing to lose and are written as
+ * they are. */
+#ifndef MR_IO_WHOLE_H
+#define MR_IO_WHOLE_H
+
+#include <limits.h>
+
+typedef struct mr_whole_file {
+    int fd;
+    char target[PATH_MAX];    /* the file itself where the path is a link to it */
+    char temporary[PATH_MAX]; /* its name until it is whole; "": a device or a pipe */
+} mr_whole_file;
+
+/* Both return 0 or an errno. */
+int mr_whole_open(mr_whole_file *file, const char *path);
+
+/* Closes it; where nothing failed (0, else an errno that is given back) it gets its name. */
+int mr_whole_close(mr_whole_file *file, int failed);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c - see model.h. */
+#include "trace/model.h"
+
+#include <math.h>
+
+/* What a sample from a store takes besides the checking of its bytes: to find it, to go from one to
+ * the next, and beside the worker, where the thread that reads ahead asks the store first. Bytes
+ * are checked at a rate that the run measured; a trace that does not tell it gets a modest one. */
+static const double find_seconds = 2e-6, next_seconds = 7e-6, ask_seconds = 10e-6;
+static const double usual_check_rate = 5e9;
+
+/* Waiting that happens while a sample is being made. */
+static double in_waits(const mr_figures *f) {
+    return f->wait_host + f->store_wait;
+}
+
+static double busy_time(const mr_figures *f) {
+    return fmax(mr_thread_time(f) - f->wait_read - f->wait_work - in_waits(f), 0);
+}
+
+/* Where threads take up all CPUs, they also wait for CPUs: for each other and for those that read.
+ * With more of them, or fewer, their CPU time is the better measure, if there is one. */
+static double seconds_per_sample(const mr_figures *f, double threads) {
+    double busy = busy_time(f), crowded = f->threads > f->cpus ? (double)f->cpus / f->threads : 1;
+    bool other = crowded < 1 || (f->threads == f->cpus && threads < f->threads);
+    busy = f->cpu > 0 && other ? fmin(f->cpu, busy) : busy * crowded;
+    return mr_divide(busy, f->made);
+}
+
+double mr_host_time(const mr_figures *f) {
+    double seconds = 0;
+    for (int32_t i = 0; i < f->n_ops; i++) {
+        seconds += f->ops[i].host ? f->ops[i].seconds : 0;
+    }
+    return seconds;
+}
+
+mr_model mr_model_make(const mr_figures *f, int32_t threads) {
+    double n = fmin(threads > 0 ? threads : f->threads, f->cpus);
+    double under_lock = fmax(mr_host_time(f) - f->wait_host, 0);
+    double all_cpu = f->cpu > 0 ? f->cpu + f->readers_cpu + f->deliver : 0;
+    mr_model model = {
+        .thread_seconds = seconds_per_sample(f, n),
+        .cpu_seconds = mr_divide(all_cpu, f->made),
+        .host_seconds = mr_divide(under_lock, f->made),
+        .storage = mr_divide(f->reads_most, f->read_seconds),
+    };
+    model.threads = mr_divide(n, model.thread_seconds);
+    model.cpus = mr_divide(f->cpus, model.cpu_seconds);
+    model.host = mr_divide(1, model.host_seconds);
+    model.consumer = mr_divide(f->batch * f->batches, f->consume + f->deliver);
+    model.rate = mr_lower(mr_lower(model.threads, model.cpus),
+                          mr_lower(model.host, mr_lower(model.storage, model.consumer)));
+    return model;
+}
+
+/* ---- The model with another cache ---- */
+int32_t mr_figures_cache(const mr_figures *f) {
+    int32_t i = f->n_ops - 1;
+    while (i >= 0 && !f->ops[i].cache) {
+        i--;
+    }
+    return i;
+}
+
+/* Of all workers, on the ops before a cache and on bringing their input: between samples they give
+ * the bytes of files back and wake who reads. */
+static double time_before(const mr_figures *f, int32_t ops) {
+    double between = f->read_seconds > 0 ? busy_time(f) - (f->work - in_waits(f)) - f->seal : 0;
+    double seconds = f->fill + fmax(between, 0);
+    for (int32_t i = 0; i < ops; i++) {
+        seconds += f->ops[i].seconds;
+    }
+    return seconds;
+}
+
+/* What runs in place of the ops before a cache that is full: a sample is found, checked, and what
+ * later ops want of it is copied, row by row where they form a stream. Hits of the run itself say
+ * best. */
+static double hit_time(const mr_figures *f, double bytes, double passed_on) {
+    double rate = f->check_rate > 0 ? f->check_rate : usual_check_rate;
+    double checking = f->store_hits > 0 ? (f->hit_seconds - find_seconds) * bytes / f->hit_bytes
+                                        : (bytes + passed_on) / rate;
+    return find_seconds + fmax(checking, 0);
+}
+
+/* The rate if workers had so many seconds less to do, of all they had, and a little more for every
+ * sample; beside them threads do `beside` for a sample. */
+static double rate_with(const mr_figures *f, double less, double more, double beside) {
+    mr_model m = mr_model_make(f, 0);
+    double busy = busy_time(f), made = f->made;
+    /* A store that is being filled writes on a CPU that threads then wait for. */
+    bool writes = f->store_write > 0 && f->cpu > 0 && f->threads >= f->cpus;
+    double now = writes ? mr_divide(f->cpu, made) : m.thread_seconds;
+    double each = now * (1 - mr_divide(less, busy)) + more;
+    double cpu =
+        m.cpu_seconds > 0 ? mr_divide(f->cpu * (1 - mr_divide(less, busy)), made) + more : 0;
+    cpu += cpu > 0 ? mr_divide(f->deliver, made) + beside : 0;
+    return mr_lower(mr_lower(mr_divide(fmin(f->threads, f->cpus), each), mr_divide(f->cpus, cpu)),
+                    mr_lower(m.host, m.consumer));
+}
+
+bool mr_model_cached(const mr_figures *f, int32_t ops, mr_cached *out) {
+    int32_t cache = mr_figures_cache(f);
+    int32_t n = cache >= 0 ? cache : ops;
+    for (int32_t i = 0; i < n && cache < 0; i++) {
+        if (f->ops[i].random || f->ops[i].host) {
+            return false;
+        }
+    }
+    double kept = n > 0 ? f->ops[n - 1].bytes_out : 0;
+    double bytes = cache >= 0 && f->store_hits > 0 ? f->hit_bytes : kept;
+    if (bytes <= 0 || f->made <= 0) {
+        return false;
+    }
+    double less = time_before(f, n) + f->store_read + f->store_write;
+    double saved = mr_model_make(f, 0).thread_seconds * mr_divide(less, busy_time(f));
+    double passed_on =
+        cache < 0 ? f->ops[n - 1].passed_on : 0; /* a cache that is there counts it */
+    double next = f->read_seconds > 0 ? next_seconds : 0;
+    *out = (mr_cached){n, bytes, saved, hit_time(f, bytes, passed_on) + next, 0};
+    out->rate = rate_with(f, less, out->added, f->read_seconds > 0 ? ask_seconds : 0);
+    return true;
+}
+
+/* What was made in spite of the cache stands for what would have to be made without it. */
+double mr_model_uncached(const mr_figures *f, bool *at_least) {
+    int32_t cache = mr_figures_cache(f);
+    double made_anew = cache > 0 ? f->ops[cache - 1].runs : 0;
+    *at_least = cache >= 0 && f->ops[cache].streams;
+    if (made_anew < 0.05 * f->made || made_anew <= 0) {
+        return 0;
+    }
+    double before = time_before(f, cache), share = fmin(made_anew / f->made, 1);
+    double less = f->store_read + f->store_write;
+    double more = mr_divide(before, f->made) * (1 / share - 1);
+    return mr_lower(rate_with(f, less, more, mr_divide(f->readers_cpu, f->made) / share),
+                    mr_divide(f->reads_most, f->read_seconds));
+}
