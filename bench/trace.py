@@ -54,8 +54,8 @@ class Runner:
         out = subprocess.run(command + (["--trace", path] if trace else []), check=True, capture_output=True, text=True)
         result = json.loads(out.stdout.splitlines()[-1])
         result["cpu"] = cpu + cpu_of_children()
-        first = result["first_batch_seconds"]
-        result["rate"] = (result["samples"] - 128) / (result["seconds"] - first)
+        batch = result["samples"] / result["batches"]
+        result["rate"] = (result["samples"] - batch) / (result["seconds"] - result["first_batch_seconds"])
         if trace:
             result["verdict"] = self.report(path)
         return result
@@ -68,7 +68,8 @@ class Runner:
                 result = self.run(pipeline, threads, steps)
                 took = result["seconds"]
                 steps *= 4
-            self.steps[key] = max(8, round(result["rate"] / 128 * seconds))
+            batch = result["samples"] / result["batches"]
+            self.steps[key] = max(8, round(result["rate"] / batch * seconds))
         return self.steps[key]
 
 
@@ -105,7 +106,10 @@ class Table:
         self.rows = []
 
     def add(self, what, predicted, measured):
-        off = 100 * (predicted / measured - 1)
+        """Rates of every round. Runs of one round are near each other in time, and so is what the machine
+        gives: a round's prediction is compared with its own run."""
+        off = 100 * (statistics.median(p / m for p, m in zip(predicted, measured)) - 1)
+        predicted, measured = statistics.median(predicted), statistics.median(measured)
         self.rows.append(off)
         mark = "" if abs(off) <= WANTED else "   off by more than wanted"
         print(f"  {what:62} {predicted:9.0f} {measured:9.0f} {off:+6.1f} %{mark}", flush=True)
@@ -120,7 +124,7 @@ def predict_threads(runner, table, name, pipeline, rounds, seconds):
     for start in (1, 2):
         for n in counts:
             predicted = [p["rate"] for v in runs[start] for p in v["predictions"] if p["threads"] == n]
-            table.add(f"{name}: {n} from a run with {start}", statistics.median(predicted), median(runs[n], "rate"))
+            table.add(f"{name}: {n} from a run with {start}", predicted, [v["rate"] for v in runs[n]])
 
 
 def write(folder, name, source, ops):
@@ -139,22 +143,21 @@ def predict_store(runner, table, name, source, ops, n, rounds, seconds):
         store = tempfile.mkdtemp(prefix="store-", dir=CACHE)
         path = write(runner.folder, "cached", source, with_cache(ops, n, store + "/s"))
         runs["off"].append(runner.run(off_path, 2, runner.steps_for((name, "off"), off_path, 2, seconds), True)["verdict"])
-        cold = [runner.binary, "run", path, "--quiet", "--no-digest", "--threads", "2", "--batch", "16", "--trace",
+        cold = [runner.binary, "run", path, "--quiet", "--no-digest", "--threads", "2", "--batch", "4", "--trace",
                 runner.folder + "/cold.trace"]  # fmt: skip
         subprocess.run(cold, check=True, capture_output=True)
         runs["cold"].append(runner.report(runner.folder + "/cold.trace"))
         steps = runner.steps_for((name, "warm"), path, 2, seconds)
         runs["warm"].append(runner.run(path, 2, steps, True)["verdict"])
         shutil.rmtree(store)
-    off, warm = median(runs["off"], "rate"), median(runs["warm"], "rate")
-    full = {state: statistics.median(c["rate"] for v in runs[state] for c in v["caches"] if c["ops"] == n)
-            for state in ("off", "cold")}  # fmt: skip
+    off, warm = ([v["rate"] for v in runs[state]] for state in ("off", "warm"))
+    full = {state: [c["rate"] for v in runs[state] for c in v["caches"] if c["ops"] == n] for state in ("off", "cold")}
     table.add(f"{name}: full, from a run without", full["off"], warm)
     table.add(f"{name}: full, from the one that fills it", full["cold"], warm)
     if runs["cold"][0]["uncached_at_least"]:
-        print(f"  {name + ': without, from the one that fills it':62} {median(runs['cold'], 'uncached'):9.0f} {off:9.0f}   at least")
+        print(f"  {name + ': without, from the one that fills it':62} {median(runs['cold'], 'uncached'):9.0f} {statistics.median(off):9.0f}   at least")
     else:
-        table.add(f"{name}: without, from the one that fills it", median(runs["cold"], "uncached"), off)
+        table.add(f"{name}: without, from the one that fills it", [v["uncached"] for v in runs["cold"]], off)
 
 
 # ---- The whole ------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ typedef struct mr_op_figure {
     bool host;        /* runs a function of a host language, under its lock */
     bool random;      /* its result differs from epoch to epoch */
     bool cache;       /* keeps what the ops before it made */
+    bool partly;      /* bytes_out is only of the parts that were made: the trace was cut off */
     bool streams;     /* begins a stream, which takes only the part of its input that is wanted */
 } mr_op_figure;
 

@@ -139,6 +139,7 @@ static void measure_batch(builder *b, const mr_time_span *span) {
         batch->begun = fmin(batch->begun, start);
         batch->work += length;
         batch->worst = fmax(batch->worst, length);
+        batch->samples++;
         break;
     case MR_SPAN_SEAL:
         batch->ready = start + length;
@@ -407,11 +408,17 @@ static void find_steady_part(builder *b) {
     }
 }
 
-/* Samples of the batches taken after the first: what workers made, unless some were not taken. */
+/* Samples of the batches taken after the first. A bad sample leaves a span as well as the one that
+ * took its place, so a batch has at most its size; a small dataset's have fewer. */
 static double samples_delivered(const mr_summary *s) {
-    double batch = (double)mr_trace_setup(s->trace, "batch");
-    double all = (double)json_integer_value(json_object_get(s->trace->end, "samples"));
-    return all > 0 ? fmax(all - batch, 0) : s->figures.batches * batch;
+    int64_t most = mr_trace_setup(s->trace, "batch"), n = 0;
+    bool first = true;
+    for (int64_t i = 0; i < s->n_per_batch; i++) {
+        const mr_batch_times *batch = &s->per_batch[i];
+        n += batch->seen && !first ? (batch->samples < most ? batch->samples : most) : 0;
+        first = first && !batch->seen;
+    }
+    return (double)n;
 }
 
 static double straggler_wait(const mr_summary *s, double from) {
@@ -486,6 +493,7 @@ static void set_ops(builder *b, mr_figures *f) {
                                    .host = s->trace->ops[i].host && locked,
                                    .random = s->trace->ops[i].random,
                                    .cache = strcmp(s->trace->ops[i].name, "cache") == 0,
+                                   .partly = !json_is_object(s->trace->end) && passed_on(s, i) > 0,
                                    .streams = s->trace->ops[i].stream > 1};
     }
     f->ops = b->ops;

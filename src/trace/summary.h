@@ -34,6 +34,7 @@ typedef struct mr_batch_times {
     bool seen;      /* it was taken */
     bool overtaken; /* a later batch was whole before it */
     double worst;   /* its longest sample */
+    int64_t samples;
 } mr_batch_times;
 
 typedef struct mr_slow {

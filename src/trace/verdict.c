@@ -101,8 +101,9 @@ static bool advise_cache(mr_verdict *v, const mr_figures *f) {
     if (mr_figures_cache(f) >= 0) {
         advise(v, MR_ADVISE_FILL, best.rate, "let the store fill: later epochs read from it");
     } else {
-        advise(v, MR_ADVISE_CACHE, best.rate, "cache after %s: %.3g MB", f->ops[best.ops - 1].name,
-               best.bytes * f->dataset_samples / 1e6);
+        const mr_op_figure *op = &f->ops[best.ops - 1];
+        advise(v, MR_ADVISE_CACHE, best.rate, "cache after %s: %s%.3g MB", op->name,
+               op->partly ? "at least " : "", best.bytes * f->dataset_samples / 1e6);
     }
     return true;
 }

@@ -85,7 +85,7 @@ def batch_times(trace):
 def rate(trace):
     """Samples a second, from the first batch's delivery to the last's."""
     taken = [e["taken"] for e in batch_times(trace).values()]
-    first = trace.header["setup"]["batch"]
+    first = np.sum(trace.of("sample")["batch"] == next(iter(batch_times(trace))))
     return (trace.end["samples"] - first) / (taken[-1] - taken[0])
 
 

@@ -101,6 +101,11 @@ TEST(a_cache_goes_where_it_gives_most_for_its_room) {
     CHECK_INT(cached.rate, ==, 2 / 0.000389);
     CHECK_HAS(judge(&f).change, "cache after resize: 150 MB");
     CHECK_INT(judge(&f).predicted, ==, 2 / 0.000399);
+    mr_op_figure cut_off[3];
+    memcpy(cut_off, same_ops, sizeof cut_off);
+    cut_off[1].partly = true;
+    f.ops = cut_off;
+    CHECK_HAS(judge(&f).change, "cache after resize: at least 150 MB");
 }
 
 TEST(what_differs_every_epoch_cannot_be_cached) {

@@ -250,6 +250,7 @@
   /* ---- What limits the rate ---- */
   const drawLimits = () => {
     const v = run.verdict;
+    if (v.bound === "unknown") return null;
     const stations = [["threads", v.limit_threads, "--c0"], ["CPUs", v.limit_cpus, "--c7"], ["Python's lock", v.limit_host, "--c4"], ["storage", v.limit_storage, "--c1"], ["consumer", v.limit_consumer, "--c3"]].filter(s => s[1] > 0);
     const top = Math.max(v.rate, Math.min(...stations.map(s => s[1])) * 4 || 1);
     const bar = (name, rate, colour) => el("tr", {}, el("td", {}, name), el("td", {}, count(rate)),
@@ -446,13 +447,15 @@
       ["a sample, median", r => (r.kinds.sample || {}).p50 || 0, time, -1], ["a sample, p99", r => (r.kinds.sample || {}).p99 || 0, time, -1],
       ["wait per batch", r => r.batch_totals.mean_wait, time, -1], ["a read", r => (r.kinds.read || {}).mean || 0, time, -1],
       ...run.ops.filter(op => other.ops.some(o => o.name === op.name)).map(op => [op.name + ", per call", r => { const o = r.ops.find(x => x.name === op.name); return o.count ? o.total / o.count : 0; }, time, -1])];
+    const times = x => x >= 100 ? `× ${count(x)}` : x >= 0.01 ? `× ${x.toFixed(2)}` : `÷ ${count(1 / x)}`;
+    const different = run.header.fingerprint !== other.header.fingerprint ? " They ran different pipelines." : "";
     const row = ([name, get, text, better]) => {
       const [a, b] = [get(run), get(other)], ratio = a > 0 ? b / a : 0;
       const mood = Math.abs(ratio - 1) < 0.02 || !ratio ? "" : (ratio > 1) === (better > 0) ? "up" : "down";
-      return el("tr", {}, el("td", {}, name), el("td", {}, text(a)), el("td", {}, text(b)), el("td", {class: mood}, ratio ? `× ${ratio.toFixed(2)}` : ""));
+      return el("tr", {}, el("td", {}, name), el("td", {}, text(a)), el("td", {}, text(b)), el("td", {class: mood}, ratio ? times(ratio) : ""));
     };
     const short = path => path.split("/").pop();
-    return section("compare", "Two runs", `${run.verdict.title} against ${other.verdict.title}. The rest of this page is about the first.`,
+    return section("compare", "Two runs", `${run.verdict.title} against ${other.verdict.title}.${different} The rest of this page is about the first.`,
       el("div", {class: "scroll"}, el("table", {}, el("thead", {}, el("tr", {}, ...["", short(run.trace), short(other.trace), "second / first"].map(t => el("th", {scope: "col"}, t)))),
         el("tbody", {}, ...rows.map(row)))));
   };
