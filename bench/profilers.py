@@ -2,7 +2,8 @@
 """profilers.py [FOLDER]: what it costs to be watched.
 
 Two jobs do the same work, one through millrace and one through a torch DataLoader. Each runs alone
-and under every profiler, in turns; medians. What a profiler cannot see of a job is in docs/tracing.md."""
+and under every profiler, in turns; medians, and changes against the run alone of the same round. What
+a profiler does not see of a job is in docs/tracing.md."""
 
 import argparse
 import json
@@ -32,9 +33,9 @@ WAYS = {
     "cProfile": (["PYTHON", "-m", "cProfile", "-o", "OUT"], []),
     "torch.profiler": (["PYTHON"], ["--inside", "torch", "--out", "OUT"]),
     "perf record -F 999 -g": (["perf", "record", "-q", "-F", "999", "-g", "-e", "cpu-clock", "-o", "OUT", "PYTHON"], []),
-    "py-spy, 100 Hz": (["SPY", "record", "-q", "-r", "100", "--subprocesses", "-f", "raw", "-o", "OUT", "--", "PYTHON"], []),
+    "py-spy, 100 Hz": (["SPY", "record", "-r", "100", "--subprocesses", "-f", "raw", "-o", "OUT", "--", "PYTHON"], []),
     "py-spy, 100 Hz, native": (
-        ["SPY", "record", "-q", "-r", "100", "--subprocesses", "--native", "-f", "raw", "-o", "OUT", "--", "PYTHON"], []),
+        ["SPY", "record", "-r", "100", "--subprocesses", "--native", "-f", "raw", "-o", "OUT", "--", "PYTHON"], []),
 }  # fmt: skip
 
 
@@ -56,7 +57,6 @@ def run_once(job, way, inputs, seconds):
 def show(job, runs):
     print(f"\n{job}")
     print(f"  {'':24} {'images/s':>9} {'':8} {'CPU ms an image':>16} {'MB written':>11} {'B an image':>11}")
-    alone = statistics.median(r["samples_per_second"] for r in runs["alone"] if "error" not in r)
     for way, rows in runs.items():
         good = [row for row in rows if "error" not in row]
         if not good:
@@ -64,15 +64,19 @@ def show(job, runs):
             continue
         middle = {key: statistics.median(row[key] for row in good) for key in good[0]}
         rate, each = middle["samples_per_second"], middle["written"] / middle["samples"]
-        print(f"  {way:24} {rate:9.1f} {rate / alone - 1:+8.1%} {middle['cpu_seconds_per_1000']:16.3f} "
+        change = statistics.median(
+            row["samples_per_second"] / alone["samples_per_second"] - 1
+            for row, alone in zip(rows, runs["alone"]) if "error" not in row
+        )  # fmt: skip
+        print(f"  {way:24} {rate:9.1f} {change:+8.1%} {middle['cpu_seconds_per_1000']:16.3f} "
               f"{middle['written'] / 1e6:11.2f} {each:11.0f}", flush=True)  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?")
-    parser.add_argument("--seconds", type=float, default=4, help="of each run, once it is under way")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3, help="of each run, once it is under way")
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--jobs", default="millrace,torch")
     options = parser.parse_args()
     os.makedirs(VENVS, exist_ok=True)
@@ -89,8 +93,8 @@ def main():
         ways = [way for way in WAYS if job == "millrace" or way != "millrace's trace"]
         runs = {way: [] for way in ways}
         run_once(job, "alone", inputs, 1)
-        for _ in range(options.rounds):
-            for way in ways:
+        for number in range(options.rounds):
+            for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
                 runs[way].append(run_once(job, way, inputs, options.seconds))
         show(f"{job}: {options.rounds} runs of {options.seconds:g} s each", runs)
 

@@ -78,7 +78,7 @@ static void erase(mr_top *top) {
     int length = top->columns - 1 < WIDTH ? top->columns - 1 : WIDTH;
     int each = (length + columns - 1) / columns;
     if (top->drawn > 0) {
-        fprintf(stderr, "\033[%dA\033[J", top->drawn * each);
+        fprintf(stderr, "\r\033[%dA\033[J", top->drawn * each);
     }
     top->columns = columns;
     top->drawn = 0;
