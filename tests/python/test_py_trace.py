@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import millrace as mr
 import spans
@@ -122,6 +123,20 @@ def test_a_store_that_is_being_filled_leaves_spans(tmp_path):
     assert first["store_read"]["count"] == 10 and first["store_write"]["count"] == 10
     second = traced(pipeline, tmp_path / "b", epochs=2).figures["kinds"]
     assert second["store_read"]["count"] == 20 and "store_write" not in second
+
+
+def test_a_cache_is_predicted_with_whole_images(tmp_path):
+    """Though only crops of them are decoded."""
+    report = traced(photos(), tmp_path / "trace", epochs=8, threads=1)
+    sizes = []
+    for folder, _, names in os.walk(PHOTOS):
+        for name in names:
+            with Image.open(os.path.join(folder, name)) as image:
+                sizes.append(image.width * image.height * 3)
+    cached, = report.verdict["caches"]
+    assert cached["after"] == "decode_image" and cached["ops"] == 1
+    close(cached["bytes"], np.mean(sizes))
+    assert cached["rate"] > 0 and "once it is full" in report.explain()
 
 
 def test_live_figures():
