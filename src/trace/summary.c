@@ -408,17 +408,24 @@ static void find_steady_part(builder *b) {
     }
 }
 
-/* Samples of the batches taken after the first. A bad sample leaves a span as well as the one that
- * took its place, so a batch has at most its size; a small dataset's have fewer. */
+/* A bad sample leaves a span as well as the one that took its place, so a batch has at most its
+ * size; a small dataset's have fewer. */
+static int64_t samples_of(const mr_summary *s, const mr_batch_times *batch) {
+    int64_t most = mr_trace_setup(s->trace, "batch");
+    return batch->samples < most ? batch->samples : most;
+}
+
+/* Samples of the batches taken after the first. The end of the run knows how many there were in
+ * all; otherwise they are counted. */
 static double samples_delivered(const mr_summary *s) {
-    int64_t most = mr_trace_setup(s->trace, "batch"), n = 0;
-    bool first = true;
+    int64_t all = json_integer_value(json_object_get(s->trace->end, "samples")), n = 0;
+    int64_t first = -1;
     for (int64_t i = 0; i < s->n_per_batch; i++) {
-        const mr_batch_times *batch = &s->per_batch[i];
-        n += batch->seen && !first ? (batch->samples < most ? batch->samples : most) : 0;
-        first = first && !batch->seen;
+        n += s->per_batch[i].seen && first >= 0 ? samples_of(s, &s->per_batch[i]) : 0;
+        first = first < 0 && s->per_batch[i].seen ? i : first;
     }
-    return (double)n;
+    bool known = all > 0 && first >= 0;
+    return (double)(known ? all - samples_of(s, &s->per_batch[first]) : n);
 }
 
 static double straggler_wait(const mr_summary *s, double from) {
