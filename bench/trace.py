@@ -93,11 +93,11 @@ def measure_cost(runner, pipeline, rounds, seconds):
             for trace, runs in rows.items()}  # fmt: skip
     print(f"training, 2 threads, {rounds} runs each of {steps * 128} images")
     for trace, name in ((False, "not traced"), (True, "traced")):
-        change = f", {each[True]['rate'] / each[False]['rate'] - 1:+.1%}" if trace else ""
-        more = f", {each[True]['cpu'] / each[False]['cpu'] - 1:+.1%}" if trace else ""
-        print(f"  {name:12} {each[trace]['rate']:8.1f} images/s{change}   {each[trace]['cpu']:.3f} ms of CPU an image{more}")
-    pairs = sorted(b["rate"] / a["rate"] - 1 for a, b in zip(rows[False], rows[True]))
-    print(f"  runs beside each other, traced against not: {', '.join(f'{p:+.1%}' for p in pairs)}", flush=True)
+        print(f"  {name:12} {each[trace]['rate']:8.1f} images/s   {each[trace]['cpu']:.3f} ms of CPU an image")
+    for key, sign in (("rate", "images/s"), ("cpu", "CPU time")):
+        pairs = sorted(b[key] / a[key] - 1 for a, b in zip(rows[False], rows[True]))
+        print(f"  {sign}, traced against the run beside it: {statistics.median(pairs):+.1%} "
+              f"({', '.join(f'{p:+.1%}' for p in pairs)})", flush=True)  # fmt: skip
 
 
 # ---- Predictions ----------------------------------------------------------------------------
@@ -142,8 +142,8 @@ def predict_store(runner, table, name, source, ops, n, rounds, seconds):
     for number in range(rounds):
         store = tempfile.mkdtemp(prefix="store-", dir=CACHE)
         path = write(runner.folder, "cached", source, with_cache(ops, n, store + "/s"))
-        runs["off"].append(runner.run(off_path, 2, runner.steps_for((name, "off"), off_path, 2, seconds), True)["verdict"])
-        cold = [runner.binary, "run", path, "--quiet", "--no-digest", "--threads", "2", "--batch", "4", "--trace",
+        runs["off"].append(runner.run(off_path, 2, runner.steps_for((name, "off"), off_path, 2, 2 * seconds), True)["verdict"])
+        cold = [runner.binary, "run", path, "--quiet", "--no-digest", "--threads", "2", "--batch", "16", "--trace",
                 runner.folder + "/cold.trace"]  # fmt: skip
         subprocess.run(cold, check=True, capture_output=True)
         runs["cold"].append(runner.report(runner.folder + "/cold.trace"))
@@ -165,7 +165,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--millrace", default=os.path.join(ROOT, "build/release/millrace"))
-    parser.add_argument("--seconds", type=float, default=2.5, help="of each run")
+    parser.add_argument("--seconds", type=float, default=2, help="of each run")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=["cost", "threads", "store"])
     options = parser.parse_args()
