@@ -16,6 +16,9 @@ mr_status mr_stream_open(mr_stream **out, const mr_op_node *ops, int32_t n_ops, 
 const mr_type *mr_stream_type(const mr_stream *stream);
 mr_status mr_stream_run(mr_stream *stream, mr_view *out, mr_error *err);
 
+/* Before a run: each op leaves a mark on the stack while it runs; see span/probe.h. */
+void mr_stream_mark(mr_stream *stream, int32_t first_op);
+
 /* Before and after a run: watches how long each op itself takes, row by row, and tells the track;
  * first_op is the first op's place in the pipeline. Telling without watching does nothing. */
 void mr_stream_watch(mr_stream *stream, mr_track *track);

@@ -97,12 +97,12 @@ static bool next_chunk(const mr_trace *trace, size_t *at, mr_chunk_head *head, s
     }
     memcpy(head, trace->bytes + *at, sizeof *head);
     *at += sizeof *head;
-    bool sane = head->size % 8 == 0 &&
-                (head->tag == MR_CHUNK_END ||
-                 (head->tag == MR_CHUNK_SPANS && head->track < (uint32_t)trace->n_tracks));
     size_t left = trace->size - *at;
+    bool of_track = head->tag == MR_CHUNK_SPANS || head->tag == MR_CHUNK_PROBES;
+    bool known = of_track || head->tag == MR_CHUNK_END;
     *there = head->size < left ? (size_t)head->size : left;
-    return sane;
+    return head->size % 8 == 0 && (!of_track || head->track < (uint32_t)trace->n_tracks) &&
+           (known || head->size <= left);
 }
 
 static mr_status add_piece(mr_trace *trace, int64_t *room, const mr_chunk_head *head,
@@ -122,9 +122,15 @@ static mr_status add_piece(mr_trace *trace, int64_t *room, const mr_chunk_head *
     }
     mr_trace_piece *piece = &trace->pieces[trace->n_pieces++];
     piece->track = (int32_t)head->track;
-    piece->spans = (const mr_time_span *)(const void *)payload;
-    piece->n = (int64_t)(there / sizeof(mr_time_span));
+    if (head->tag == MR_CHUNK_SPANS) {
+        piece->spans = (const mr_time_span *)(const void *)payload;
+        piece->n = (int64_t)(there / sizeof(mr_time_span));
+    } else {
+        piece->probes = (const mr_probe *)(const void *)payload;
+        piece->n_probes = (int64_t)(there / sizeof(mr_probe));
+    }
     trace->n_spans += piece->n;
+    trace->n_probes += piece->n_probes;
     return MR_OK;
 }
 
@@ -133,9 +139,10 @@ static mr_status read_chunks(mr_trace *trace, size_t at, mr_error *err) {
     size_t there = 0;
     int64_t room = 0;
     while (!trace->end && next_chunk(trace, &at, &head, &there)) {
-        if (head.tag == MR_CHUNK_SPANS) {
+        if (head.tag == MR_CHUNK_SPANS || head.tag == MR_CHUNK_PROBES) {
             MR_TRY(add_piece(trace, &room, &head, trace->bytes + at, there, err));
-        } else if (load_json(trace->bytes + at, there, &trace->end, err) == MR_E_MEMORY) {
+        } else if (head.tag == MR_CHUNK_END &&
+                   load_json(trace->bytes + at, there, &trace->end, err) == MR_E_MEMORY) {
             return MR_E_MEMORY;
         }
         at += there;

@@ -231,6 +231,7 @@ json_t *mr_summary_json(const mr_summary *s) {
         kinds_json(s), "batch_totals", batch_totals_json(s), "batches", batches_json(s), "slowest",
         slowest_json(s), "buckets", buckets_json(s), "heat", heat_json(s));
     if (object) {
+        json_object_set_new(object, "functions", mr_function_table_json(&s->functions));
         set(object, "seconds", s->seconds);
         set_count(object, "samples", s->samples);
         set_count(object, "n_batches", s->batches);

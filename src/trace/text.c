@@ -102,6 +102,7 @@ static void put_report(FILE *out, const mr_summary *s) {
     fprintf(out, "\n");
     put_batches(out, s);
     put_slowest(out, s);
+    mr_function_table_put(out, &s->functions);
     const json_t *counters = json_object_get(s->trace->end, "counters");
     const char *note = json_string_value(json_object_get(counters, "note"));
     if (note && note[0]) {
