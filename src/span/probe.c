@@ -19,9 +19,9 @@
 #define STACK_POINTER PERF_REG_ARM64_SP
 #endif
 
-/* Pages of data: with the first page as much as the kernel lets a user have per CPU, a quarter of a
- * second; less where others have taken of that. */
-enum { MOST_PAGES = 128, LEAST_PAGES = 4 };
+/* Pages of data: a third of a second, and half of what the kernel lets a user have per CPU; less
+ * where that is used up. */
+enum { MOST_PAGES = 64, LEAST_PAGES = 4 };
 
 /* ---- Opening ---- */
 #ifdef STACK_POINTER

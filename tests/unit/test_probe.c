@@ -136,7 +136,7 @@ static void check_burners(const mr_function_table *t) {
 }
 
 TEST(functions_are_found_under_the_op_that_ran_them) {
-    mr_trace *trace = traced("{\"source\": {\"synthetic\": {\"samples\": 64, \"shape\": [64]}}, "
+    mr_trace *trace = traced("{\"source\": {\"synthetic\": {\"samples\": 128, \"shape\": [64]}}, "
                              "\"ops\": [{\"burn\": {\"first\": 3000, \"second\": 1000}}, "
                              "{\"burn\": {\"third\": 2000}}], \"batch\": 8}");
     mr_function_table t;
@@ -159,7 +159,7 @@ TEST(ops_of_a_stream_are_told_apart) {
     snprintf(json, sizeof json,
              "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"ops\": [{\"decode_image\": {}}, "
              "{\"random_resized_crop\": {\"size\": 96}}, {\"normalize\": {}}], \"batch\": 10, "
-             "\"epochs\": 60}",
+             "\"epochs\": 150}",
              folder);
     mr_trace *trace = traced(json);
     mr_function_table t;
