@@ -139,7 +139,7 @@ static void note_address(mr_drain *drain, uint64_t address) {
     while (drain->addresses[at] && drain->addresses[at] != address) {
         at = (at + 1) % ADDRESSES;
     }
-    if (!drain->addresses[at] && drain->n_addresses < ADDRESSES / 4 * 3) {
+    if (!drain->addresses[at] && drain->n_addresses < ADDRESSES / 2) {
         drain->addresses[at] = address;
         drain->n_addresses += address != 0;
     }
