@@ -212,7 +212,7 @@ json_t *mr_function_table_json(const mr_function_table *t) {
         }
     }
     return json_pack("{s:s, s:I, s:I, s:I, s:f, s:o?}", "note", t->note, "probes",
-                     (json_int_t)t->probes, "lost", (json_int_t)t->lost, "damaged",
+                     (json_int_t)t->probes, "lost", (json_int_t)t->lost, "left_out",
                      (json_int_t)t->damaged, "period", t->period, "places", places);
 }
 

@@ -72,7 +72,7 @@ def test_functions_against_an_independent_reader(tmp_path):
     wanted = spans.function_counts(trace)
     got = {(place["name"], f["object"], f["name"]): f["probes"]
            for place in functions["places"] for f in place["functions"]}
-    assert functions["probes"] == len(trace.probes) > 0 and functions["damaged"] == 0
+    assert functions["probes"] == len(trace.probes) > 0 and functions["left_out"] == 0
     assert got == wanted
     for place in functions["places"]:
         assert place["probes"] == sum(f["probes"] for f in place["functions"])
