@@ -66,7 +66,8 @@ MR_API void mr_trace_close(mr_trace *trace); /* NULL allowed */
 MR_API const char *mr_trace_missing(const mr_trace *trace);
 
 typedef enum mr_trace_text_kind {
-    MR_TRACE_REPORT,  /* verdict, table of ops, waits, batches, slowest samples: for a terminal */
+    MR_TRACE_REPORT,  /* verdict, tables of ops, waits and functions, batches, slowest samples: for
+                         a terminal */
     MR_TRACE_EXPLAIN, /* the arithmetic behind the verdict, and predictions */
     MR_TRACE_JSON     /* every figure */
 } mr_trace_text_kind;

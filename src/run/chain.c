@@ -174,14 +174,23 @@ static mr_status settle(mr_chain *chain, const mr_chain_job *job, int32_t field,
     return MR_OK;
 }
 
+MR_MARKED static mr_status call_source(const mr_chain *chain, const mr_chain_job *job,
+                                       mr_view *fields, mr_error *err) {
+    mr_mark mark;
+    mr_mark_set(&mark, MR_SPAN_FILL, 0);
+    mr_status status = chain->pipeline->source->fill(chain->source_state, job->sample, job->bytes,
+                                                     job->n_bytes, fields, err);
+    mr_mark_clear(&mark);
+    return status;
+}
+
 static mr_status fill(mr_chain *chain, mr_chain_job *job, mr_view *fields, mr_error *err) {
     const mr_pipeline *p = chain->pipeline;
     if (!job->bytes && job->fetch) {
         MR_TRY(job->fetch(job->user, job, err));
     }
     MR_TRY(offer_memory(chain, job, 0, p->n_source_fields, fields, err));
-    MR_TRY(
-        p->source->fill(chain->source_state, job->sample, job->bytes, job->n_bytes, fields, err));
+    MR_TRY(call_source(chain, job, fields, err));
     for (int32_t f = 0; f < p->n_source_fields; f++) {
         MR_TRY(settle(chain, job, f, &fields[f], err));
     }
@@ -227,6 +236,17 @@ static void set_call(mr_chain *chain, const mr_chain_job *job, int32_t i) {
     };
 }
 
+MR_MARKED static mr_status call_sample_op(mr_chain *chain, int32_t i, const mr_view *in,
+                                          mr_view *out, mr_error *err) {
+    const mr_op_node *node = &chain->pipeline->ops[i];
+    mr_mark mark;
+    mr_mark_set(&mark, MR_SPAN_OP, i);
+    mr_status status = node->class->run_sample(node->params, &chain->calls[i], in, node->n_inputs,
+                                               out, node->n_outputs, err);
+    mr_mark_clear(&mark);
+    return status;
+}
+
 static mr_status run_op(mr_chain *chain, const mr_chain_job *job, int32_t i, const mr_view *in,
                         mr_view *out, mr_error *err) {
     const mr_op_node *node = &chain->pipeline->ops[i];
@@ -258,6 +278,9 @@ static mr_status run_stream(mr_chain *chain, const mr_chain_job *job, int32_t i,
     if (chain->track->timed && chain->track->inside) {
         mr_stream_watch(stream, chain->track);
     }
+    if (mr_track_is_probed(chain->track)) {
+        mr_stream_mark(stream, i);
+    }
     MR_TRY(mr_stream_run(stream, out, err));
     mr_stream_tell(stream, i);
     if (chain->track->spans) {
@@ -278,8 +301,7 @@ static mr_status run_sample(mr_chain *chain, const mr_chain_job *job, int32_t i,
     }
     set_call(chain, job, i);
     MR_TRY(offer_memory(chain, job, node->first_output, node->n_outputs, fields, err));
-    MR_TRY(node->class->run_sample(node->params, &chain->calls[i], in, node->n_inputs,
-                                   &fields[node->first_output], node->n_outputs, err));
+    MR_TRY(call_sample_op(chain, i, in, &fields[node->first_output], err));
     for (int32_t f = node->first_output; f < node->first_output + node->n_outputs; f++) {
         MR_TRY(settle(chain, job, f, &fields[f], err));
     }
@@ -294,16 +316,24 @@ typedef struct chain_way {
     int32_t end; /* the op before which it ends */
 } chain_way;
 
+MR_MARKED static void call_keep(mr_chain *chain, const mr_chain_job *job, int32_t i,
+                                mr_view *fields) {
+    mr_mark mark;
+    mr_mark_set(&mark, MR_SPAN_STORE_WRITE, 0);
+    mr_recall_keep(chain, job, i, fields);
+    mr_mark_clear(&mark);
+}
+
 /* Runs the i-th op, or the stream that begins there; *n says how many ops that was. */
-static mr_status step(mr_chain *chain, const mr_chain_job *job, chain_way way, int32_t i,
-                      mr_view *fields, int32_t *n, mr_error *err) {
+MR_MARKED static mr_status step(mr_chain *chain, const mr_chain_job *job, chain_way way, int32_t i,
+                                mr_view *fields, int32_t *n, mr_error *err) {
     const mr_op_node *node = &chain->pipeline->ops[i];
     int32_t length = way.caches ? node->stream_length : node->whole_length;
     mr_view *value = &fields[node->field], out = {0};
     *n = length > 1 ? length : 1;
     if (mr_op_is_cache(node)) {
         if (way.caches) {
-            mr_recall_keep(chain, job, i, fields);
+            call_keep(chain, job, i, fields);
         }
         if (length <= 1 || i + 1 >= way.end) {
             return MR_OK;
@@ -315,16 +345,28 @@ static mr_status step(mr_chain *chain, const mr_chain_job *job, chain_way way, i
     for (int32_t k = i; k < i + *n; k++) {
         set_call(chain, job, k);
     }
+    mr_mark mark;
+    mr_mark_set(&mark, MR_SPAN_OP, i);
     mr_status status = length > 1 ? run_stream(chain, job, i, length, value, &out, err)
                                   : run_op(chain, job, i, value, &out, err);
+    mr_mark_clear(&mark);
     mr_arena_reset(&chain->scratch);
     *value = out;
     return status;
 }
 
+MR_MARKED static mr_status call_store(mr_chain *chain, mr_chain_job *job, mr_view *fields,
+                                      int32_t *start, mr_error *err) {
+    mr_mark mark;
+    mr_mark_set(&mark, MR_SPAN_STORE_READ, 0);
+    mr_status status = mr_recall_find(chain, job, fields, start, err);
+    mr_mark_clear(&mark);
+    return status;
+}
+
 static mr_status find_kept(mr_chain *chain, mr_chain_job *job, mr_view *fields, int32_t *start,
                            mr_error *err) {
-    mr_status status = mr_recall_find(chain, job, fields, start, err);
+    mr_status status = call_store(chain, job, fields, start, err);
     size_t size = *start >= 0 ? fields[chain->pipeline->ops[*start].field].size : 0;
     mr_track_lap(chain->track, MR_SPAN_STORE_READ, 0, 0, size, size);
     return status;
@@ -378,6 +420,15 @@ mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
     return status;
 }
 
+MR_MARKED static mr_status call_gather(const mr_chain *chain, const int64_t *samples, int64_t n,
+                                       void **to, mr_error *err) {
+    mr_mark mark;
+    mr_mark_set(&mark, MR_SPAN_FILL, 0);
+    mr_status status = chain->pipeline->source->gather(chain->source_state, samples, n, to, err);
+    mr_mark_clear(&mark);
+    return status;
+}
+
 mr_status mr_chain_gather(mr_chain *chain, mr_batch *batch, int64_t first, int64_t n,
                           mr_error *err) {
     const mr_pipeline *p = chain->pipeline;
@@ -387,7 +438,7 @@ mr_status mr_chain_gather(mr_chain *chain, mr_batch *batch, int64_t first, int64
         int32_t delivered = chain->delivered_as[f];
         to[f] = delivered >= 0 ? mr_batch_slot(batch, delivered, first) : NULL;
     }
-    MR_TRY(p->source->gather(chain->source_state, mr_batch_samples(batch) + first, n, to, err));
+    MR_TRY(call_gather(chain, mr_batch_samples(batch) + first, n, to, err));
     for (int64_t slot = first; slot < first + n; slot++) {
         mr_batch_sample_done(batch, slot);
     }

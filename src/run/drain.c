@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drain.c - see drain.h. The thread looks at every ring in turn, sooner when they were fuller; it
- * is never woken by those who record, so recording costs no system call. */
+ * is never woken by those who record, so recording costs no system call. Of the probes it remembers
+ * the addresses, each once: the end of the trace says which functions they are in. */
 #include "run/drain.h"
 
 #include <errno.h>
@@ -15,7 +16,8 @@
 #include "core/memory.h"
 #include "run/threads.h"
 
-enum { PIECE = 4096 }; /* spans carried at once */
+enum { PIECE = 4096, PROBES = 512 }; /* spans and probes carried at once */
+enum { ADDRESSES = 1 << 15 };        /* room for addresses; as a table by hash it is not filled */
 
 struct mr_drain {
     mr_tracks *tracks;
@@ -29,6 +31,9 @@ struct mr_drain {
     mr_slow_sample slowest[MR_SLOWEST]; /* a heap: the fastest of them is first */
     int32_t n_slowest;
     mr_time_span piece[PIECE];
+    mr_probe probes[PROBES];
+    uint64_t addresses[ADDRESSES]; /* 0: free */
+    size_t n_addresses;
 };
 
 /* ---- Writing ---- */
@@ -128,6 +133,44 @@ static size_t carry_piece(mr_drain *drain, int32_t track) {
     return n;
 }
 
+/* ---- Probes ---- */
+static void note_address(mr_drain *drain, uint64_t address) {
+    size_t at = (size_t)(address * 0x9e3779b97f4a7c15u >> 49);
+    while (drain->addresses[at] && drain->addresses[at] != address) {
+        at = (at + 1) % ADDRESSES;
+    }
+    if (!drain->addresses[at] && drain->n_addresses < ADDRESSES / 2) {
+        drain->addresses[at] = address;
+        drain->n_addresses += address != 0;
+    }
+}
+
+static void carry_probes(mr_drain *drain, int32_t track) {
+    mr_probes *from = &drain->tracks->list[track]->probes;
+    size_t n;
+    do {
+        n = mr_probes_take(from, drain->tracks->clock.start_ns, drain->probes, PROBES);
+        for (size_t i = 0; i < n; i++) {
+            note_address(drain, drain->probes[i].address);
+        }
+        if (n > 0) {
+            write_chunk_head(drain, MR_CHUNK_PROBES, (uint32_t)track, n * sizeof(mr_probe));
+            write_all(drain, drain->probes, n * sizeof(mr_probe));
+        }
+    } while (n == PROBES);
+}
+
+static int lowest_first(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+size_t mr_drain_addresses(mr_drain *drain, const uint64_t **out) {
+    qsort(drain->addresses, ADDRESSES, sizeof *drain->addresses, lowest_first);
+    *out = drain->addresses + ADDRESSES - drain->n_addresses;
+    return drain->n_addresses;
+}
+
 /* Returns how many spans came from the fullest ring. */
 static size_t carry_all(mr_drain *drain) {
     size_t most = 0;
@@ -137,6 +180,7 @@ static size_t carry_all(mr_drain *drain) {
             n = carry_piece(drain, i);
             here += n;
         } while (n == PIECE);
+        carry_probes(drain, i);
         most = here > most ? here : most;
     }
     return most;

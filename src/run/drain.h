@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drain.h - the thread that carries spans from the tracks' rings to the trace file.
+/* drain.h - the thread that carries spans and probes from the tracks' rings to the trace file.
  *
  * A disk that is full or fails ends the trace, not the run: spans are then thrown away, and the
  * loader says so. */
@@ -27,6 +27,10 @@ typedef struct mr_slow_sample {
     uint32_t batch;
 } mr_slow_sample;
 int32_t mr_drain_slowest(mr_drain *drain, const mr_slow_sample **out);
+
+/* The addresses of all probes, ascending, each once. After mr_drain_finish, which is the last to
+ * add to them. */
+size_t mr_drain_addresses(mr_drain *drain, const uint64_t **out);
 
 /* Writes the last chunk, a JSON object, then closes and frees. NULL allowed for both. */
 void mr_drain_close(mr_drain *drain, const char *end);

@@ -24,9 +24,10 @@ struct mr_stream {
     link *links;
     int32_t n;
     const mr_view *in;
-    mr_view *out;    /* where the last op, or its rows, go */
-    mr_track *track; /* NULL: not watched */
-    link *running;   /* whose time it is */
+    mr_view *out;     /* where the last op, or its rows, go */
+    int32_t first_op; /* its place in the pipeline, where ops are marked; else -1 */
+    mr_track *track;  /* NULL: not watched */
+    link *running;    /* whose time it is */
     uint64_t since;
     uint64_t reading; /* what a look at the clock takes: nobody's time */
 };
@@ -94,7 +95,7 @@ mr_status mr_stream_open(mr_stream **out, const mr_op_node *ops, int32_t n_ops, 
         return mr_fail_memory(err, links_size);
     }
     memset(links, 0, links_size);
-    *stream = (mr_stream){.links = links, .n = n_ops, .in = in};
+    *stream = (mr_stream){.links = links, .n = n_ops, .in = in, .first_op = -1};
     for (int32_t i = 0; i < n_ops; i++) {
         links[i].node = &ops[i];
         links[i].call = &calls[i];
@@ -105,6 +106,10 @@ mr_status mr_stream_open(mr_stream **out, const mr_op_node *ops, int32_t n_ops, 
     MR_TRY(find_demand(stream, err));
     *out = stream;
     return MR_OK;
+}
+
+void mr_stream_mark(mr_stream *stream, int32_t first_op) {
+    stream->first_op = first_op;
 }
 
 /* ---- Watching: the time of the op that runs, until another does ---- */
@@ -161,12 +166,32 @@ static mr_status checked_row(void *user, int64_t y, const uint8_t *pixels, mr_er
     return status;
 }
 
+static int32_t place_of(const link *l) {
+    return l->stream->first_op + (int32_t)(l - l->stream->links);
+}
+
+MR_MARKED static mr_status marked_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
+    const link *l = user;
+    mr_mark mark;
+    mr_mark_set(&mark, MR_SPAN_OP, place_of(l));
+    mr_status status = checked_row(user, y, pixels, err);
+    mr_mark_clear(&mark);
+    return status;
+}
+
 static mr_status watched_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
     link *l = user;
     link *before = turn_to(l->stream, l);
-    mr_status status = checked_row(user, y, pixels, err);
+    mr_status status = l->stream->first_op >= 0 ? marked_row(user, y, pixels, err)
+                                                : checked_row(user, y, pixels, err);
     turn_to(l->stream, before);
     return status;
+}
+
+typedef mr_status row_taker(void *user, int64_t y, const uint8_t *pixels, mr_error *err);
+
+static row_taker *taker_for(const mr_stream *stream) {
+    return stream->track ? watched_row : stream->first_op >= 0 ? marked_row : checked_row;
 }
 
 static mr_status keep_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
@@ -178,16 +203,26 @@ static mr_status keep_row(void *user, int64_t y, const uint8_t *pixels, mr_error
     return MR_OK;
 }
 
+MR_MARKED static mr_status make_receiver(link *l, const mr_rows *to, mr_error *err) {
+    const mr_op_class *op = l->node->class;
+    const mr_stream *stream = l->stream;
+    bool last = l == &stream->links[stream->n - 1];
+    mr_mark mark;
+    mr_mark_set(&mark, MR_SPAN_OP, place_of(l));
+    mr_status status =
+        last && op->finish
+            ? op->finish(l->node->params, l->call, &l->flow, stream->out, &l->own, err)
+            : op->pass(l->node->params, l->call, &l->flow, to, &l->own, err);
+    mr_mark_clear(&mark);
+    return status;
+}
+
 static mr_status connect(mr_stream *stream, mr_error *err) {
     mr_rows to = {keep_row, stream};
     for (link *l = &stream->links[stream->n - 1]; l > stream->links; l--) {
-        const mr_op_class *op = l->node->class;
-        bool last = l == &stream->links[stream->n - 1];
-        mr_error_at_op(err, op->name);
-        MR_TRY(last && op->finish
-                   ? op->finish(l->node->params, l->call, &l->flow, stream->out, &l->own, err)
-                   : op->pass(l->node->params, l->call, &l->flow, &to, &l->own, err));
-        l->checked = (mr_rows){stream->track ? watched_row : checked_row, l};
+        mr_error_at_op(err, l->node->class->name);
+        MR_TRY(make_receiver(l, &to, err));
+        l->checked = (mr_rows){taker_for(stream), l};
         to = l->checked;
     }
     return MR_OK;

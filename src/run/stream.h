@@ -17,6 +17,9 @@ const mr_type *mr_stream_type(const mr_stream *stream);
 size_t mr_stream_whole(const mr_stream *stream, int32_t i); /* bytes of the i-th op's whole image */
 mr_status mr_stream_run(mr_stream *stream, mr_view *out, mr_error *err);
 
+/* Before a run: each op leaves a mark on the stack while it runs; see span/probe.h. */
+void mr_stream_mark(mr_stream *stream, int32_t first_op);
+
 /* Before and after a run: watches how long each op itself takes, row by row, and tells the track;
  * first_op is the first op's place in the pipeline. Telling without watching does nothing. */
 void mr_stream_watch(mr_stream *stream, mr_track *track);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracing.c - what a loader records about itself: figures for whoever asks meanwhile, and the first
  * and the last word of a trace. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/json.h"
+#include "run/functions.h"
 #include "run/loader.h"
 
 enum { RING = 1 << 15 }; /* spans of a worker that wait to be written: 1.3 MB */
@@ -221,17 +223,44 @@ static json_t *whole_json(const mr_loader *loader) {
     return array;
 }
 
+/* What the probes need besides themselves: whether there could be any, and names. */
+static json_t *probes_json(const mr_loader *loader) {
+    const uint64_t *addresses;
+    size_t n = mr_drain_addresses(loader->drain, &addresses);
+    uint64_t lost = 0;
+    int refused = 0;
+    for (int32_t i = 0; i < loader->tracks.n; i++) {
+        const mr_probes *probes = &loader->tracks.list[i]->probes;
+        lost += probes->lost;
+        refused = probes->refused ? probes->refused : refused;
+    }
+    char note[256] = "";
+    if (refused) {
+        bool forbidden = refused == EACCES || refused == EPERM;
+        snprintf(note, sizeof note,
+                 "which functions the ops spend their time in is not to be seen here: the kernel "
+                 "lets no thread be probed (%s)%s",
+                 strerrordesc_np(refused),
+                 forbidden ? "; kernel.perf_event_paranoid above 2 or the rules of a container "
+                             "forbid it"
+                           : "");
+    }
+    return json_pack("{s:s, s:I, s:I, s:o?}", "note", note, "period_ns",
+                     (json_int_t)MR_PROBE_PERIOD, "lost", (json_int_t)lost, "functions",
+                     mr_functions_json(addresses, n));
+}
+
 static char *end_text(const mr_loader *loader) {
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
-    json_t *end =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o?, s:o?, s:o?, s:o?, s:o?}", "ns",
-                  (json_int_t)(mr_monotonic_ns() - loader->tracks.clock.start_ns), "samples",
-                  (json_int_t)stats.samples, "batches", (json_int_t)stats.batches, "skipped",
-                  (json_int_t)stats.skipped, "bytes_read", (json_int_t)stats.bytes_read, "wait_ns",
-                  (json_int_t)stats.wait_ns, "dropped", dropped_json(&loader->tracks), "usage",
-                  usage_json(&loader->tracks), "whole_bytes", whole_json(loader), "counters",
-                  counters_json(loader), "slowest", slowest_json(loader));
+    json_t *end = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?}", "ns",
+        (json_int_t)(mr_monotonic_ns() - loader->tracks.clock.start_ns), "samples",
+        (json_int_t)stats.samples, "batches", (json_int_t)stats.batches, "skipped",
+        (json_int_t)stats.skipped, "bytes_read", (json_int_t)stats.bytes_read, "wait_ns",
+        (json_int_t)stats.wait_ns, "dropped", dropped_json(&loader->tracks), "usage",
+        usage_json(&loader->tracks), "whole_bytes", whole_json(loader), "counters",
+        counters_json(loader), "slowest", slowest_json(loader), "probes", probes_json(loader));
     char *text = end ? json_dumps(end, JSON_COMPACT) : NULL;
     json_decref(end);
     return text;

@@ -57,6 +57,19 @@ typedef struct mr_time_span {
 
 _Static_assert(sizeof(mr_time_span) == 40, "spans are written as they are");
 
+/* A moment at which a thread was looked at, and where it was: see span/probe.h. */
+typedef struct mr_probe {
+    uint64_t at;      /* as a span's start */
+    uint64_t address; /* of the instruction */
+    uint16_t op;      /* where kind is MR_SPAN_OP: the op's place in the pipeline */
+    uint8_t kind;     /* mr_span_kind of what was running, or MR_PROBE_NOWHERE */
+    uint8_t unused[5];
+} mr_probe;
+
+#define MR_PROBE_NOWHERE UINT8_MAX
+
+_Static_assert(sizeof(mr_probe) == 24, "probes are written as they are");
+
 /* ---- The file -------------------------------------------------------------------------------
  *
  *     8 bytes   "MRTRACE\n"
@@ -67,7 +80,8 @@ _Static_assert(sizeof(mr_time_span) == 40, "spans are written as they are");
  *
  * A chunk is a tag, a track and its payload's length in bytes (a multiple of 8), then the payload.
  * A file that was cut off is good up to there; only a run that ended in good order has
- * MR_CHUNK_END. */
+ * MR_CHUNK_END. Readers pass over tags up to MR_CHUNK_LAST that they do not know; others are
+ * damage. */
 #define MR_TRACE_MAGIC "MRTRACE\n"
 #define MR_TRACE_VERSION 1u
 
@@ -78,8 +92,10 @@ typedef struct mr_trace_head {
 } mr_trace_head;
 
 enum {
-    MR_CHUNK_SPANS = 1, /* spans of one track, in the order they ended */
-    MR_CHUNK_END = 2    /* a JSON object: what only the end of the run knows */
+    MR_CHUNK_SPANS = 1,  /* spans of one track, in the order they ended */
+    MR_CHUNK_END = 2,    /* a JSON object: what only the end of the run knows */
+    MR_CHUNK_PROBES = 3, /* probes of one track, in order */
+    MR_CHUNK_LAST = 31
 };
 
 typedef struct mr_chunk_head {

@@ -99,6 +99,9 @@ void mr_track_attach(mr_track *track) {
     if (track->spans) {
         mr_counters_open(&track->counters);
     }
+    if (track->spans && track->kind == MR_TRACK_WORKER) {
+        mr_probes_open(&track->probes);
+    }
 }
 
 void mr_track_detach(mr_track *track) {
@@ -211,6 +214,7 @@ bool mr_tracks_init(mr_tracks *tracks, int32_t most, int32_t n_ops, uint32_t eve
 
 static void free_track(mr_track *track) {
     if (track) {
+        mr_probes_close(&track->probes);
         mr_free(track->lines);
         mr_free(track->counts);
         mr_free(track->spans);

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "span/counters.h"
+#include "span/probe.h"
 #include "span/span.h"
 #include "span/ticks.h"
 
@@ -39,6 +40,7 @@ typedef struct mr_track {
     int32_t n_lines;
     mr_tally *lines;
     mr_counters counters;
+    mr_probes probes;       /* of a worker, while a trace is written */
     mr_counts usage;        /* of the thread's whole life; set when it ends */
     mr_line_counts *counts; /* of each line, while a trace is written: the thread's until it ends */
     mr_counts at_lap;
@@ -73,6 +75,11 @@ static inline int32_t mr_line_of_op(int32_t op) {
 
 static inline uint64_t mr_track_now(const mr_track *track) {
     return mr_ticks_now(track->clock);
+}
+
+/* Whether somebody looks for marks on this thread's stack. */
+static inline bool mr_track_is_probed(mr_track *track) {
+    return atomic_load_explicit(&track->probes.ring, memory_order_relaxed) != NULL;
 }
 
 /* Counts and, while a trace is written, keeps a span whose times are ticks. */

@@ -107,6 +107,20 @@ static mr_status read_tracks(mr_trace *trace, mr_error *err) {
 }
 
 /* ---- Chunks ---- */
+static bool is_of_track(const mr_chunk_head *head) {
+    return head->tag == MR_CHUNK_SPANS || head->tag == MR_CHUNK_PROBES;
+}
+
+/* Chunks of kinds that came later are passed over. */
+static bool is_sane(const mr_trace *trace, const mr_chunk_head *head, size_t left) {
+    if (is_of_track(head)) {
+        size_t each = head->tag == MR_CHUNK_SPANS ? sizeof(mr_time_span) : sizeof(mr_probe);
+        return head->track < (uint32_t)trace->n_tracks && head->size % each == 0;
+    }
+    bool later = head->tag > 0 && head->tag <= MR_CHUNK_LAST && head->size <= left;
+    return head->size % 8 == 0 && (head->tag == MR_CHUNK_END || later);
+}
+
 /* The next chunk's head, and how much of its payload is there; false: there is no more, or none
  * that is believed. */
 static bool next_chunk(mr_trace *trace, size_t *at, mr_chunk_head *head, size_t *there) {
@@ -114,12 +128,10 @@ static bool next_chunk(mr_trace *trace, size_t *at, mr_chunk_head *head, size_t 
         return false;
     }
     memcpy(head, trace->bytes + *at, sizeof *head);
-    bool spans = head->tag == MR_CHUNK_SPANS && head->track < (uint32_t)trace->n_tracks &&
-                 head->size % sizeof(mr_time_span) == 0;
-    bool sane = spans || (head->tag == MR_CHUNK_END && head->size % 8 == 0);
+    size_t left = trace->size - *at - sizeof *head;
+    bool sane = is_sane(trace, head, left);
     trace->damaged_at = sane ? 0 : *at;
     *at += sizeof *head;
-    size_t left = trace->size - *at;
     *there = head->size < left ? (size_t)head->size : left;
     return sane;
 }
@@ -141,9 +153,15 @@ static mr_status add_piece(mr_trace *trace, int64_t *room, const mr_chunk_head *
     }
     mr_trace_piece *piece = &trace->pieces[trace->n_pieces++];
     piece->track = (int32_t)head->track;
-    piece->spans = (const mr_time_span *)(const void *)payload;
-    piece->n = (int64_t)(there / sizeof(mr_time_span));
+    if (head->tag == MR_CHUNK_SPANS) {
+        piece->spans = (const mr_time_span *)(const void *)payload;
+        piece->n = (int64_t)(there / sizeof(mr_time_span));
+    } else {
+        piece->probes = (const mr_probe *)(const void *)payload;
+        piece->n_probes = (int64_t)(there / sizeof(mr_probe));
+    }
     trace->n_spans += piece->n;
+    trace->n_probes += piece->n_probes;
     return MR_OK;
 }
 
@@ -162,7 +180,9 @@ static mr_status read_chunks(mr_trace *trace, size_t at, mr_error *err) {
         if (head.tag == MR_CHUNK_END) {
             return read_end(trace, at, there, there == head.size, err);
         }
-        MR_TRY(add_piece(trace, &room, &head, trace->bytes + at, there, err));
+        if (is_of_track(&head)) {
+            MR_TRY(add_piece(trace, &room, &head, trace->bytes + at, there, err));
+        }
         at += there;
     }
     return MR_OK;

@@ -20,11 +20,13 @@ typedef struct mr_trace_op {
     int32_t stream; /* ops from this one on that run as one stream; 0 or 1: by itself */
 } mr_trace_op;
 
-/* Spans of one track that lie together in the file. */
+/* Spans of one track that lie together in the file, or probes of one. */
 typedef struct mr_trace_piece {
     int32_t track;
     const mr_time_span *spans;
     int64_t n;
+    const mr_probe *probes;
+    int64_t n_probes;
 } mr_trace_piece;
 
 struct mr_trace {
@@ -37,7 +39,7 @@ struct mr_trace {
     mr_trace_track *tracks;
     int32_t n_tracks;
     mr_trace_piece *pieces;
-    int64_t n_pieces, n_spans;
+    int64_t n_pieces, n_spans, n_probes;
     int64_t dropped;   /* spans that the run had to drop */
     size_t damaged_at; /* what follows this byte is not believed; 0: nothing is damaged */
     char missing[256]; /* what is missing and why, or "" */

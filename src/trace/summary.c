@@ -562,6 +562,7 @@ static mr_status make_lines(builder *b, mr_error *err) {
 static mr_status build(builder *b, mr_error *err) {
     mr_summary *s = b->s;
     MR_TRY(make_lines(b, err));
+    MR_TRY(mr_function_table_make(&s->functions, s->trace, err));
     for (int32_t i = 0; i < s->trace->n_tracks; i++) {
         s->n_workers += is_worker(b, i);
     }
@@ -604,6 +605,7 @@ void mr_summary_free(mr_summary *summary) {
     mr_free(summary->streams);
     mr_free(summary->per_batch);
     mr_free(summary->heat);
+    mr_function_table_free(&summary->functions);
     mr_free((void *)summary->figures.ops);
     memset(summary, 0, sizeof *summary);
 }

@@ -3,6 +3,7 @@
 #ifndef MR_TRACE_SUMMARY_H
 #define MR_TRACE_SUMMARY_H
 
+#include "trace/functions.h"
 #include "trace/reader.h"
 #include "trace/verdict.h"
 
@@ -71,6 +72,7 @@ typedef struct mr_summary {
     int32_t n_slowest;
     mr_bucket buckets[MR_BUCKETS];
     double *heat; /* of each track, MR_BUCKETS shares of work, then of waiting */
+    mr_function_table functions;
     mr_figures figures;
     mr_verdict verdict;
 } mr_summary;

@@ -275,6 +275,7 @@ json_t *mr_summary_json(const mr_summary *s) {
         batch_totals_json(s, &lost), "batches", batches_json(s, &lost), "slowest",
         slowest_json(s, &lost), "buckets", buckets_json(s, &lost), "heat", heat_json(s, &lost));
     if (object) {
+        mr_json_set(object, "functions", mr_function_table_json(&s->functions, &lost), &lost);
         set(object, "seconds", s->seconds, &lost);
         set_count(object, "samples", s->samples, &lost);
         set_count(object, "n_batches", s->batches, &lost);

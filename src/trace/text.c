@@ -113,6 +113,7 @@ static void put_report(FILE *out, const mr_summary *s) {
     fprintf(out, "\n");
     put_batches(out, s);
     put_slowest(out, s);
+    mr_function_table_put(out, &s->functions);
     const json_t *counters = json_object_get(s->trace->end, "counters");
     const char *note = json_string_value(json_object_get(counters, "note"));
     if (note && note[0]) {
@@ -159,7 +160,7 @@ mr_status mr_trace_text(const mr_trace *trace, mr_trace_text_kind kind, char **o
     if (memory) {
         status = write_text(memory, s, kind, err);
         bool lost = ferror(memory) != 0;
-        lost = fclose(memory) != 0 || lost;
+        lost = fclose(memory) != 0 || lost || !bytes; /* glibc does not tell of the last realloc */
         status = status == MR_OK && lost ? mr_fail_memory(err, size) : status;
     } else if (status == MR_OK) {
         status = mr_fail_memory(err, 4096);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An independent reader of traces: the figures of a report, computed again from the file's bytes by
 other means. Written from src/span/span.h's description of the format and from docs/tracing.md."""
+import collections
 import json
 import struct
 
@@ -11,6 +12,7 @@ KINDS = ["read", "fill", "op", "stream", "part", "sample", "seal", "wait_read", 
 SPAN = np.dtype([("start", "<u8"), ("duration", "<u8"), ("item", "<i8"), ("batch", "<u4"),
                  ("bytes_in", "<u4"), ("bytes_out", "<u4"), ("kind", "u1"), ("n_ops", "u1"),
                  ("op", "<u2"), ])
+PROBE = np.dtype([("at", "<u8"), ("address", "<u8"), ("op", "<u2"), ("kind", "u1"), ("unused", "V5")])
 
 
 class Trace:
@@ -19,7 +21,7 @@ class Trace:
         magic, version, size = struct.unpack_from("<8sII", data)
         assert magic == b"MRTRACE\n" and version == 1
         self.header = json.loads(data[16:16 + size])
-        self.end, parts, at = None, [], 16 + size
+        self.end, parts, probes, at = None, [], [np.zeros(0, PROBE)], 16 + size
         while at + 16 <= len(data):
             tag, track, size = struct.unpack_from("<IIQ", data, at)
             at += 16
@@ -27,11 +29,14 @@ class Trace:
                 n = min(size, len(data) - at) // SPAN.itemsize
                 spans = np.frombuffer(data, SPAN, n, at)
                 parts.append((np.full(n, track), spans))
-            else:
+            elif tag == 3:
+                probes.append(np.frombuffer(data, PROBE, size // PROBE.itemsize, at))
+            elif tag == 2:
                 self.end = json.loads(data[at:at + size])
             at += size
         self.tracks = np.concatenate([t for t, _ in parts]) if parts else np.zeros(0, int)
         self.spans = np.concatenate([s for _, s in parts]) if parts else np.zeros(0, SPAN)
+        self.probes = np.concatenate(probes)
 
     def of(self, kind):
         return self.spans[self.spans["kind"] == KINDS.index(kind)]
@@ -61,6 +66,21 @@ def op_times(trace):
             result[i]["total"] *= whole / parts
             result[i]["count"] = len(of_it)
     return [{"name": op["name"], **t} for op, t in zip(ops, result)]
+
+
+def function_counts(trace):
+    """Probes by (what ran, object file, function), of a trace that was not cut off."""
+    functions = trace.end["probes"]["functions"]
+    result = collections.Counter()
+    for probe in trace.probes:
+        kind, address = int(probe["kind"]), int(probe["address"])
+        place = (trace.header["ops"][probe["op"]]["name"] if kind == 2
+                 else KINDS[kind] if kind < len(KINDS) else "elsewhere")
+        inside = [f for f in functions if f["from"] <= address < f["to"]]
+        f = max(inside, key=lambda f: f["from"], default={"object": "", "name": None})
+        name = f.get("name", f"+0x{f.get('offset', 0):x}") or "code that the trace does not name"
+        result[place, f["object"], name] += 1
+    return result
 
 
 def batch_times(trace):

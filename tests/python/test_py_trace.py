@@ -62,6 +62,24 @@ def test_figures_against_an_independent_reader(tmp_path, fuse):
     close(figures["verdict"]["rate"], spans.rate(trace))
 
 
+def test_functions_against_an_independent_reader(tmp_path):
+    path = tmp_path / "trace"
+    functions = traced(photos(), path, epochs=60, threads=2).figures["functions"]
+    trace = spans.Trace(path)
+    if functions["note"]:
+        print("this machine lets no thread be probed, so that alone is checked")
+        assert "lets no thread be probed" in functions["note"] and not functions["probes"]
+        return
+    wanted = spans.function_counts(trace)
+    got = {(place["name"], f["object"], f["name"]): f["probes"]
+           for place in functions["places"] for f in place["functions"]}
+    assert functions["probes"] == len(trace.probes) > 0 and functions["left_out"] == 0
+    assert got == wanted
+    for place in functions["places"]:
+        assert place["probes"] == sum(f["probes"] for f in place["functions"])
+        assert place["op"] in (-1, *range(4))
+
+
 def test_samples_nest_in_their_threads(tmp_path):
     """What Chrome's format wants: the spans of a worker lie inside each other or apart."""
     path = tmp_path / "trace"

@@ -94,10 +94,41 @@
         tile("spans", run.spans, count(run.spans), run.dropped ? `spans, ${count(run.dropped)} dropped` : "spans, none dropped")));
   };
 
+  /* ---- Functions below the ops: where probes found the threads ---- */
+  const functions = run.functions || {note: "", probes: 0, lost: 0, places: []};
+  const functionsOf = op => functions.places.find(p => p.op === op);
+  const functionName = f => f.object ? `${f.name}, ${f.object}` : f.name;
+  const flameBelow = part => {
+    const empty = [{name: "", value: part.value, gap: true}];
+    if (!part.below) return empty;
+    const each = f => ({name: functionName(f), value: part.value * f.probes / part.below.probes, colour: part.colour, faint: true});
+    const shown = part.below.functions.slice(0, 8), rest = part.below.probes - shown.reduce((sum, f) => sum + f.probes, 0);
+    return [...shown.map(each), ...(rest > 0 ? [each({name: "other functions", probes: rest})] : [])];
+  };
+  const functionRows = place => {
+    const colour = place.op >= 0 ? opColour(place.op) : "var(--rest)", most = 8;
+    const share = n => [el("span", {class: "bar", style: `background:${colour}; width:${64 * n / functions.probes}px`}), percent(n / functions.probes)];
+    const rows = place.functions.slice(0, most).map(f => el("tr", {}, el("td", {}, f.name), el("td", {}, f.object),
+      el("td", {}, figure(`function.${place.name}.${f.name}`, f.probes, count(f.probes))), el("td", {}, percent(f.probes / place.probes)), el("td", {class: "barcell"}, ...share(f.probes))));
+    const rest = place.probes - place.functions.slice(0, most).reduce((sum, f) => sum + f.probes, 0);
+    return [el("tr", {class: "group"}, el("td", {colspan: 2}, el("span", {class: "swatch", style: `background:${colour}`}), words[place.name] || place.name),
+      el("td", {}, figure(`functions.${place.name}`, place.probes, count(place.probes))), el("td", {}), el("td", {class: "barcell"}, ...share(place.probes))),
+    ...rows, rest > 0 && el("tr", {}, el("td", {colspan: 2}, "other functions"), el("td", {}, count(rest)), el("td", {}, percent(rest / place.probes)), el("td", {class: "barcell"}, ...share(rest)))];
+  };
+  const drawFunctions = () => {
+    if (!functions.probes) return functions.note && section("functions", "Functions below the ops", `Not known: ${functions.note}.`);
+    const lost = functions.lost ? ` ${count(functions.lost)} more found no room.` : "";
+    const heads = ["", "object file", "probes", "of it", "of all"];
+    return section("functions", "Functions below the ops", `Each worker was looked at once in ${time(functions.period)} of its own CPU time: ${count(functions.probes)} probes.${lost} A function without a name is told by its place in its file.`,
+      el("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of functions"},
+        el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(h => el("th", {scope: "col"}, h)))),
+          el("tbody", {}, ...functions.places.filter(p => p.probes >= 0.005 * functions.probes).flatMap(functionRows).filter(Boolean)))));
+  };
+
   /* ---- Flame: where the workers' time goes ---- */
   const flameParts = () => {
     const sample = kind("sample").total;
-    const ops = run.ops.map((op, i) => ({name: op.name, value: op.total, colour: opColour(i)}));
+    const ops = run.ops.map((op, i) => ({name: op.name, value: op.total, colour: opColour(i), below: functionsOf(i)}));
     const extra = ["fill", "store_read", "store_write", "store_wait"].filter(k => kind(k).count)
       .map(k => ({name: words[k], value: kind(k).total, colour: "var(--seal)"}));
     const inside = [...ops, ...extra];
@@ -117,7 +148,8 @@
       const share = part.value / workerTime;
       if (share < 0.0005) continue;
       const label = `${part.name} ${percent(share)}`;
-      row.append(withTip(el("button", {type: "button", class: (part.quiet ? "quiet " : "") + (share < 0.05 ? "thin" : ""),
+      if (part.gap) { row.append(el("span", {style: `flex: none; width: calc(${100 * share}% - 2px)`})); continue; }
+      row.append(withTip(el("button", {type: "button", class: (part.quiet ? "quiet " : "") + (part.faint ? "faint " : "") + (share < 0.05 ? "thin" : ""),
         style: `background:${part.colour}; width: calc(${100 * share}% - 2px)`, "aria-label": label},
         share < 0.05 ? "" : label), `${part.name}\n${time(part.value)} of ${time(workerTime)}: ${percent(share)}`));
     }
@@ -125,8 +157,9 @@
   };
   const drawFlame = () => {
     const {top, inside} = flameParts();
-    return section("flame", "Where the workers' time goes", `${setup.threads} workers × ${time(run.seconds)}. Width is time; the lower row is what samples are made of.`,
-      el("div", {class: "flame"}, flameRow([{name: "all workers", value: workerTime, colour: "var(--faint)", quiet: true}]), flameRow(top), flameRow(inside)));
+    return section("flame", "Where the workers' time goes", `${setup.threads} workers × ${time(run.seconds)}. Width is time; the third row is what samples are made of${functions.probes ? ", the last in which functions probes found each op" : ""}.`,
+      el("div", {class: "flame"}, flameRow([{name: "all workers", value: workerTime, colour: "var(--faint)", quiet: true}]), flameRow(top), flameRow(inside),
+        functions.probes > 0 && flameRow(inside.flatMap(flameBelow))));
   };
 
   /* ---- Table of ops ---- */
@@ -487,7 +520,7 @@
   };
 
   const lines = run.spans > 0 && timeline();
-  const rest = () => [drawFlame(), lines.node, el("div", {class: "pair"}, drawUse(), drawRate()), drawOps(),
+  const rest = () => [drawFlame(), lines.node, el("div", {class: "pair"}, drawUse(), drawRate()), drawOps(), drawFunctions(),
     el("div", {class: "pair"}, drawBatches(), drawLimits()), drawCounters(), drawSlowest(), drawSheet()];
   main.replaceChildren(...[drawVerdict(), drawComparison(), ...(lines ? rest() : []), drawSetup()].filter(Boolean));
   if (lines) lines.start();

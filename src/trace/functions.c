@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* functions.c - see functions.h. The file says for each probe what was running and at which
+ * address, and its last chunk which functions those addresses are in: counting is all there is to
+ * do. Neither is believed: places and functions may be any numbers in a damaged file. */
+#include "trace/functions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/memory.h"
+
+/* ---- Functions ---- */
+static int by_address(const void *a, const void *b) {
+    const mr_function *x = a, *y = b;
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+static uint64_t number_of(const json_t *object, const char *name) {
+    json_int_t value = json_integer_value(json_object_get(object, name));
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+static mr_status read_functions(mr_function_table *t, const json_t *list, mr_error *err) {
+    size_t n = json_array_size(list), i;
+    json_t *entry;
+    t->functions = mr_zalloc(n, sizeof *t->functions);
+    if (!t->functions) {
+        return mr_fail_memory(err, n * sizeof *t->functions);
+    }
+    json_array_foreach(list, i, entry) {
+        const char *object = json_string_value(json_object_get(entry, "object"));
+        t->functions[i] = (mr_function){.from = number_of(entry, "from"),
+                                        .to = number_of(entry, "to"),
+                                        .offset = number_of(entry, "offset"),
+                                        .object = object ? object : "?",
+                                        .name = json_string_value(json_object_get(entry, "name"))};
+    }
+    t->n_functions = (int64_t)n;
+    if (n > 0) {
+        qsort(t->functions, n, sizeof *t->functions, by_address);
+    }
+    return MR_OK;
+}
+
+/* Its number, or n_functions: none. */
+static int64_t function_at(const mr_function_table *t, uint64_t address) {
+    int64_t low = 0, high = t->n_functions;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (t->functions[middle].from <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low > 0 && address < t->functions[low - 1].to ? low - 1 : t->n_functions;
+}
+
+/* ---- Places: ops, kinds of spans, none ---- */
+static mr_status make_places(mr_function_table *t, const mr_trace *trace, mr_error *err) {
+    int32_t n = trace->n_ops + MR_SPAN_KINDS + 1;
+    t->places = mr_zalloc((size_t)n, sizeof *t->places);
+    if (!t->places) {
+        return mr_fail_memory(err, (size_t)n * sizeof *t->places);
+    }
+    t->n_places = n;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t kind = i - trace->n_ops;
+        t->places[i].op = kind < 0 ? i : -1;
+        t->places[i].name = kind < 0               ? trace->ops[i].name
+                            : kind < MR_SPAN_KINDS ? mr_span_names[kind]
+                                                   : "elsewhere";
+    }
+    return MR_OK;
+}
+
+/* -1: there is no such place. */
+static int32_t place_of(const mr_trace *trace, const mr_probe *probe) {
+    if (probe->kind == MR_SPAN_OP) {
+        return probe->op < trace->n_ops ? probe->op : -1;
+    }
+    return probe->kind < MR_SPAN_KINDS       ? trace->n_ops + probe->kind
+           : probe->kind == MR_PROBE_NOWHERE ? trace->n_ops + MR_SPAN_KINDS
+                                             : -1;
+}
+
+/* ---- Counting: a number for each probe, sorted, so that equal ones follow each other ---- */
+typedef struct found {
+    int32_t place;
+    int64_t function;
+} found;
+
+static int by_place(const void *a, const void *b) {
+    const found *x = a, *y = b;
+    int order = (x->place > y->place) - (x->place < y->place);
+    return order ? order : (x->function > y->function) - (x->function < y->function);
+}
+
+static int64_t find_all(mr_function_table *t, const mr_trace *trace, found *out) {
+    int64_t n = 0;
+    for (int64_t p = 0; p < trace->n_pieces; p++) {
+        const mr_trace_piece *piece = &trace->pieces[p];
+        for (int64_t i = 0; i < piece->n_probes; i++) {
+            int32_t place = place_of(trace, &piece->probes[i]);
+            t->damaged += place < 0;
+            if (place >= 0) {
+                out[n++] = (found){place, function_at(t, piece->probes[i].address)};
+            }
+        }
+    }
+    return n;
+}
+
+static int most_first(const void *a, const void *b) {
+    const mr_function_line *x = a, *y = b;
+    int order = (x->probes < y->probes) - (x->probes > y->probes);
+    return order ? order : (x->function > y->function) - (x->function < y->function);
+}
+
+static void count(mr_function_table *t, const found *all, int64_t n) {
+    int64_t lines = 0;
+    for (int64_t i = 0; i < n; i++) {
+        mr_function_place *place = &t->places[all[i].place];
+        if (i == 0 || by_place(&all[i - 1], &all[i]) != 0) {
+            place->first = place->probes ? place->first : lines;
+            place->n++;
+            bool known = all[i].function < t->n_functions;
+            t->lines[lines++].function = known ? &t->functions[all[i].function] : NULL;
+        }
+        t->lines[lines - 1].probes++;
+        place->probes++;
+    }
+    for (int32_t i = 0; i < t->n_places; i++) {
+        if (t->places[i].n > 0) {
+            qsort(t->lines + t->places[i].first, (size_t)t->places[i].n, sizeof *t->lines,
+                  most_first);
+        }
+    }
+}
+
+static mr_status count_all(mr_function_table *t, const mr_trace *trace, mr_error *err) {
+    size_t room = (size_t)trace->n_probes;
+    found *all = mr_zalloc(room, sizeof *all);
+    t->lines = mr_zalloc(room, sizeof *t->lines);
+    mr_status status = all && t->lines ? MR_OK : mr_fail_memory(err, room * sizeof *all);
+    if (status == MR_OK) {
+        t->probes = find_all(t, trace, all);
+        if (t->probes > 0) {
+            qsort(all, (size_t)t->probes, sizeof *all, by_place);
+        }
+        count(t, all, t->probes);
+    }
+    mr_free(all);
+    return status;
+}
+
+/* ---- Public ---- */
+mr_status mr_function_table_make(mr_function_table *out, const mr_trace *trace, mr_error *err) {
+    const json_t *probes = json_object_get(trace->end, "probes");
+    const char *note = json_string_value(json_object_get(probes, "note"));
+    *out = (mr_function_table){.note = note ? note : ""};
+    out->lost = (int64_t)number_of(probes, "lost");
+    out->period = (double)number_of(probes, "period_ns") * 1e-9;
+    MR_TRY(read_functions(out, json_object_get(probes, "functions"), err));
+    MR_TRY(make_places(out, trace, err));
+    return count_all(out, trace, err);
+}
+
+void mr_function_table_free(mr_function_table *table) {
+    mr_free(table->functions);
+    mr_free(table->places);
+    mr_free(table->lines);
+    *table = (mr_function_table){.probes = 0};
+}
+
+/* Where there is no name, the place in the object file. */
+static const char *label_of(const mr_function *function, char *buffer, size_t size) {
+    if (!function) {
+        return "code that the trace does not name";
+    }
+    if (function->name) {
+        return function->name;
+    }
+    snprintf(buffer, size, "+0x%llx", (unsigned long long)function->offset);
+    return buffer;
+}
+
+static json_t *lines_json(const mr_function_table *t, const mr_function_place *place, bool *lost) {
+    enum { MOST = 100 };
+    json_t *array = json_array();
+    for (int64_t i = place->first; i < place->first + place->n && i < place->first + MOST; i++) {
+        const mr_function *function = t->lines[i].function;
+        char buffer[32];
+        mr_json_append(array,
+                       json_pack("{s:s, s:s, s:I}", "name",
+                                 label_of(function, buffer, sizeof buffer), "object",
+                                 function ? function->object : "", "probes",
+                                 (json_int_t)t->lines[i].probes),
+                       lost);
+    }
+    return array;
+}
+
+json_t *mr_function_table_json(const mr_function_table *t, bool *lost) {
+    json_t *places = json_array();
+    for (int32_t i = 0; i < t->n_places; i++) {
+        const mr_function_place *place = &t->places[i];
+        if (place->probes > 0) {
+            mr_json_append(places,
+                           json_pack("{s:s, s:i, s:I, s:o}", "name", place->name, "op",
+                                     (int)place->op, "probes", (json_int_t)place->probes,
+                                     "functions", lines_json(t, place, lost)),
+                           lost);
+        }
+    }
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:o}", "note", t->note, "probes",
+                     (json_int_t)t->probes, "lost", (json_int_t)t->lost, "left_out",
+                     (json_int_t)t->damaged, "period", t->period, "places", places);
+}
+
+static void put_place(FILE *out, const mr_function_table *t, const mr_function_place *place) {
+    enum { SHOWN = 4 };
+    char buffer[32];
+    fprintf(out, "  %-20.20s %5.1f %%\n", place->name,
+            100 * (double)place->probes / (double)t->probes);
+    for (int64_t i = place->first; i < place->first + place->n && i < place->first + SHOWN; i++) {
+        const mr_function_line *line = &t->lines[i];
+        double share = (double)line->probes / (double)place->probes;
+        if (share >= 0.02) {
+            fprintf(out, "    %5.1f %% of it in %s%s%s\n", 100 * share,
+                    label_of(line->function, buffer, sizeof buffer), line->function ? ", " : "",
+                    line->function ? line->function->object : "");
+        }
+    }
+}
+
+void mr_function_table_put(FILE *out, const mr_function_table *t) {
+    if (t->probes > 0) {
+        fprintf(out, "  functions below the ops, by %lld probes of the workers' CPU time\n",
+                (long long)t->probes);
+    }
+    for (int32_t i = 0; i < t->n_places; i++) {
+        const mr_function_place *place = &t->places[i];
+        if (place->probes > 0 && (double)place->probes >= 0.01 * (double)t->probes) {
+            put_place(out, t, place);
+        }
+    }
+    if (t->note[0]) {
+        fprintf(out, "  Note: %s\n", t->note);
+    }
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions below the ops: code that burns known shares of CPU time is found under the op that ran
+ * it, and under no other, also where ops run together row by row; files with probes that cannot be
+ * are read all the same. Where the kernel lets no thread be probed, the trace must say so. */
+#include "fixture.h"
+#include "test.h"
+
+#include "trace/summary.h"
+
+/* ---- An op that burns known amounts of CPU time in functions with known names ---- */
+uint64_t burn_long(uint64_t n);
+uint64_t burn_short(uint64_t n);
+uint64_t burn_other(uint64_t n);
+
+#define BURNER(name, factor)                                                                       \
+    __attribute__((noinline)) uint64_t name(uint64_t n) {                                          \
+        uint64_t x = n;                                                                            \
+        for (uint64_t i = 0; i < n * 1000; i++) {                                                  \
+            x = x * (factor) + 1;                                                                  \
+        }                                                                                          \
+        return x;                                                                                  \
+    }
+
+BURNER(burn_long, 6364136223846793005u)
+BURNER(burn_short, 2862933555777941757u)
+BURNER(burn_other, 3935559000370003845u)
+
+typedef struct burn_params {
+    int64_t first, second, third;
+} burn_params;
+
+#define BURN_ROW(field)                                                                            \
+    {                                                                                              \
+        .name = #field, .kind = MR_PARAM_INT, .offset = offsetof(burn_params, field),              \
+        .fallback = "0", .min = 0, .max = 1000000, .doc = "Thousands of rounds."                   \
+    }
+
+static const mr_param burn_rows[] = {
+    BURN_ROW(first), BURN_ROW(second), BURN_ROW(third), {.name = NULL}};
+
+static mr_status burn_plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
+    (void)params;
+    (void)err;
+    *out = *in;
+    return MR_OK;
+}
+
+static mr_status burn_run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                          mr_error *err) {
+    const burn_params *p = params;
+    (void)call;
+    (void)err;
+    memcpy(out->data, in->data, out->size);
+    uint64_t x = burn_long((uint64_t)p->first) + burn_short((uint64_t)p->second);
+    x += burn_other((uint64_t)p->third);
+    ((uint8_t *)out->data)[0] = (uint8_t)x;
+    return MR_OK;
+}
+
+static const mr_op_class burn_op = {
+    MR_OP_HEADER,        .name = "burn",       .summary = "Burns CPU time.",
+    .version = 1,        .flags = MR_OP_HEAVY, .param_size = sizeof(burn_params),
+    .params = burn_rows, .plan = burn_plan,    .run = burn_run,
+};
+
+/* ---- Running ---- */
+static char path[128];
+
+static mr_trace *traced(const char *json) {
+    static const mr_op_class *const extra[] = {&burn_op, NULL};
+    mr_pipeline *pipeline = NULL;
+    mr_options options = MR_OPTIONS_INIT;
+    mr_batch *batch = NULL;
+    mr_trace *trace = NULL;
+    mr_error err = MR_ERROR_INIT;
+    CHECK_INT(mr_pipeline_parse(&pipeline, json, strlen(json), extra, &err), ==, MR_OK);
+    options.threads = 2;
+    options.trace = path;
+    mr_loader *loader = fixture_loader(pipeline, &options);
+    while (loader && mr_loader_next(loader, &batch, NULL) == MR_OK) {
+        mr_batch_unref(batch);
+    }
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+    CHECK_INT(mr_trace_open(&trace, path, &err), ==, MR_OK);
+    return trace;
+}
+
+static bool is_permitted(const mr_function_table *t) {
+    if (t->note[0]) {
+        printf("this machine lets no thread be probed, so that alone is checked: %s\n", t->note);
+        CHECK_HAS(t->note, "lets no thread be probed");
+        CHECK_INT(t->probes, ==, 0);
+    }
+    return !t->note[0];
+}
+
+/* Probes of a place in functions whose name, or object file, begins so. */
+static int64_t found(const mr_function_table *t, int32_t place, const char *name,
+                     const char *object) {
+    int64_t n = 0;
+    const mr_function_place *p = &t->places[place];
+    for (int64_t i = p->first; i < p->first + p->n; i++) {
+        const mr_function *function = t->lines[i].function;
+        bool named =
+            name && function && function->name && strncmp(function->name, name, strlen(name)) == 0;
+        bool of_object =
+            object && function && strncmp(function->object, object, strlen(object)) == 0;
+        n += named || of_object ? t->lines[i].probes : 0;
+    }
+    return n;
+}
+
+static int64_t found_in_other_ops(const mr_function_table *t, int32_t op, const char *name,
+                                  const char *object) {
+    int64_t n = 0;
+    for (int32_t i = 0; i < t->n_places; i++) {
+        n += t->places[i].op >= 0 && i != op ? found(t, i, name, object) : 0;
+    }
+    return n;
+}
+
+/* Chance alone moves a share of 0.75 among a hundred probes by 0.04. */
+static void check_burners(const mr_function_table *t) {
+    const mr_function_place *first = &t->places[0], *second = &t->places[1];
+    const mr_function_place *nowhere = &t->places[t->n_places - 1];
+    int64_t longer = found(t, 0, "burn_long", NULL), shorter = found(t, 0, "burn_short", NULL);
+    CHECK_INT(first->probes, >, 40);
+    CHECK_INT(second->probes, >, 20);
+    CHECK_INT(10 * (longer + shorter), >=, 9 * first->probes);
+    CHECK_INT(10 * longer, >, 6 * (longer + shorter));
+    CHECK_INT(10 * longer, <, 9 * (longer + shorter));
+    CHECK_INT(10 * found(t, 1, "burn_other", NULL), >=, 9 * second->probes);
+    CHECK_INT(found(t, 0, "burn_other", NULL), ==, 0);
+    CHECK_INT(found(t, 1, "burn_long", NULL) + found(t, 1, "burn_short", NULL), ==, 0);
+    CHECK_INT(5 * nowhere->probes, <, t->probes);
+}
+
+TEST(functions_are_found_under_the_op_that_ran_them) {
+    mr_trace *trace = traced("{\"source\": {\"synthetic\": {\"samples\": 128, \"shape\": [64]}}, "
+                             "\"ops\": [{\"burn\": {\"first\": 3000, \"second\": 1000}}, "
+                             "{\"burn\": {\"third\": 2000}}], \"batch\": 8}");
+    mr_function_table t;
+    CHECK_INT(mr_function_table_make(&t, trace, NULL), ==, MR_OK);
+    CHECK_INT(t.damaged, ==, 0);
+    if (is_permitted(&t)) {
+        char *text = NULL;
+        check_burners(&t);
+        CHECK_INT(mr_trace_text(trace, MR_TRACE_REPORT, &text, NULL), ==, MR_OK);
+        CHECK_HAS(text, "functions below the ops");
+        CHECK_HAS(text, "% of it in burn_long, test_probe");
+        mr_free(text);
+    }
+    mr_function_table_free(&t);
+    mr_trace_close(trace);
+}
+
+TEST(ops_of_a_stream_are_told_apart) {
+    char *folder = fixture_photos(40), json[512];
+    snprintf(json, sizeof json,
+             "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"ops\": [{\"decode_image\": {}}, "
+             "{\"random_resized_crop\": {\"size\": 96}}, {\"normalize\": {}}], \"batch\": 10, "
+             "\"epochs\": 150}",
+             folder);
+    mr_trace *trace = traced(json);
+    mr_function_table t;
+    CHECK_INT(mr_function_table_make(&t, trace, NULL), ==, MR_OK);
+    CHECK_INT(trace->ops[0].stream, ==, 3);
+    if (is_permitted(&t)) {
+        CHECK_INT(t.places[0].probes, >, 10);
+        CHECK_INT(t.places[1].probes, >, 10);
+        CHECK_INT(found(&t, 0, NULL, "libjpeg"), >, 0);
+        CHECK_INT(found_in_other_ops(&t, 0, NULL, "libjpeg"), ==, 0);
+        CHECK_INT(found_in_other_ops(&t, 1, "mr_resampl", NULL), ==, 0);
+        CHECK_INT(found_in_other_ops(&t, 2, "mr_lookup", NULL), ==, 0);
+    }
+    mr_function_table_free(&t);
+    mr_trace_close(trace);
+    fixture_remove(folder);
+}
+
+/* ---- Files that no run wrote ---- */
+static const char header[] = "{\"ops\":[{\"name\":\"a\"},{\"name\":\"b\"}],"
+                             "\"tracks\":[{\"kind\":\"worker\",\"number\":0}]}     ";
+static const char end[] = "{\"probes\":{\"period_ns\":1000,\"lost\":7,\"note\":\"\",\"functions\":["
+                          "{\"from\":200,\"to\":300,\"object\":\"o\",\"offset\":48},"
+                          "{\"from\":100,\"to\":150,\"object\":\"o\",\"name\":\"f\"},"
+                          "{\"from\":-5,\"to\":\"x\"},17,null]}}    ";
+
+typedef struct made_file {
+    char *bytes;
+    size_t size;
+} made_file;
+
+static void append(made_file *file, const void *data, size_t size) {
+    file->bytes = realloc(file->bytes, file->size + size);
+    memcpy(file->bytes + file->size, data, size);
+    file->size += size;
+}
+
+static void append_chunk(made_file *file, uint32_t tag, uint32_t track, const void *data,
+                         size_t size) {
+    const mr_chunk_head head = {tag, track, size};
+    append(file, &head, sizeof head);
+    append(file, data, size);
+}
+
+static made_file begin_file(void) {
+    made_file file = {0};
+    mr_trace_head head = {.version = MR_TRACE_VERSION, .header_size = (sizeof header - 1) / 8 * 8};
+    memcpy(head.magic, MR_TRACE_MAGIC, sizeof head.magic);
+    append(&file, &head, sizeof head);
+    append(&file, header, head.header_size);
+    return file;
+}
+
+static mr_trace *parsed(const made_file *file, size_t size) {
+    char *copy = malloc(size + 1);
+    mr_trace *trace = NULL;
+    memcpy(copy, file->bytes, size);
+    CHECK_INT(mr_trace_parse(&trace, "made", copy, size, NULL), ==, MR_OK);
+    return trace;
+}
+
+static const mr_probe probes[] = {
+    {.at = 1, .address = 120, .kind = MR_SPAN_OP, .op = 1},
+    {.at = 2, .address = 299, .kind = MR_SPAN_OP, .op = 1},
+    {.at = 3, .address = 299, .kind = MR_SPAN_OP, .op = 1},
+    {.at = 4, .address = 150, .kind = MR_SPAN_FILL, .op = 9},
+    {.at = UINT64_MAX, .address = UINT64_MAX, .kind = MR_PROBE_NOWHERE, .op = 9},
+    {.at = 5, .address = 120, .kind = MR_SPAN_OP, .op = 2},    /* there is no such op */
+    {.at = 6, .address = 120, .kind = MR_SPAN_KINDS, .op = 0}, /* nor such a kind */
+    {.at = 7, .address = 0, .kind = MR_SPAN_OP, .op = UINT16_MAX},
+};
+
+static void check_made(const mr_function_table *t) {
+    CHECK_INT(t->probes, ==, 5);
+    CHECK_INT(t->damaged, ==, 3);
+    CHECK_INT(t->lost, ==, 7);
+    CHECK_INT(t->places[0].probes, ==, 0);
+    CHECK_INT(t->places[1].probes, ==, 3);
+    CHECK_INT(t->places[1].n, ==, 2);
+    const mr_function_line *lines = &t->lines[t->places[1].first];
+    CHECK_INT(lines[0].probes, ==, 2); /* most first */
+    CHECK_INT(lines[0].function->offset, ==, 48);
+    CHECK_TEXT(lines[1].function->name, "f");
+    CHECK_INT(t->places[2 + MR_SPAN_FILL].probes, ==, 1);
+    CHECK(t->lines[t->places[2 + MR_SPAN_FILL].first].function == NULL); /* 150 is behind f */
+    CHECK_INT(t->places[t->n_places - 1].probes, ==, 1);
+}
+
+TEST(probes_that_cannot_be_are_counted_and_left_out) {
+    made_file file = begin_file();
+    mr_function_table t;
+    append_chunk(&file, MR_CHUNK_PROBES, 0, probes, sizeof probes);
+    append_chunk(&file, MR_CHUNK_LAST, 77, probes, 16); /* of a later version */
+    append_chunk(&file, MR_CHUNK_END, 0, end, (sizeof end - 1) / 8 * 8);
+    mr_trace *trace = parsed(&file, file.size);
+    CHECK_INT(mr_function_table_make(&t, trace, NULL), ==, MR_OK);
+    CHECK_TEXT(mr_trace_missing(trace), "");
+    check_made(&t);
+    mr_function_table_free(&t);
+    mr_trace_close(trace);
+    for (size_t cut = 16 + (sizeof header - 1) / 8 * 8; cut < file.size; cut++) {
+        char *text = NULL;
+        trace = parsed(&file, cut);
+        CHECK_INT(mr_trace_text(trace, MR_TRACE_REPORT, &text, NULL), ==, MR_OK);
+        mr_free(text);
+        CHECK_INT(mr_trace_text(trace, MR_TRACE_JSON, &text, NULL), ==, MR_OK);
+        mr_free(text);
+        mr_trace_close(trace);
+    }
+    free(file.bytes);
+}
+
+TEST(probes_of_no_track_end_what_is_believed) {
+    made_file file = begin_file();
+    append_chunk(&file, MR_CHUNK_PROBES, 1, probes, sizeof probes);
+    append_chunk(&file, MR_CHUNK_PROBES, 0, probes, sizeof probes);
+    mr_trace *trace = parsed(&file, file.size);
+    CHECK_INT(trace->n_probes, ==, 0);
+    mr_trace_close(trace);
+    free(file.bytes);
+}
+
+__attribute__((constructor)) static void choose_path(void) {
+    snprintf(path, sizeof path, "/tmp/millrace-probe-%d", (int)getpid());
+}
+
+__attribute__((destructor)) static void remove_path(void) {
+    unlink(path);
+}
+
+TEST_MAIN()
