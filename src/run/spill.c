@@ -21,7 +21,7 @@ enum {
     QUEUE_ITEMS = 1024, /* makers wait beyond this: each has a claim, and the kernel walks all */
     GROUP = 64,         /* values in a transaction */
     GROUP_BYTES = 32 << 20,
-    ENOUGH = 256, /* values to begin writing with: some for each environment */
+    ENOUGH = 64, /* values to begin writing with: some for each environment */
     ENOUGH_BYTES = 8 << 20,
     IDLE_BYTES = 16 << 20, /* of buffers that are kept */
 };
