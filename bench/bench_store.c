@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +25,13 @@ static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static double cpu_seconds(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -224,8 +232,9 @@ static int measure_photos(const char *folder, const char *store, const char *ops
     mr_loader_cache(loader, 0, &stats);
     mr_loader_close(loader);
     mr_pipeline_free(pipeline);
-    printf("\"made\": %lld, \"waits\": %lld, \"seconds\": %.3f}\n",
-           (long long)(stats.stored + stats.refused), (long long)stats.waits, now() - start);
+    printf("\"made\": %lld, \"waits\": %lld, \"seconds\": %.3f, \"cpu\": %.3f}\n",
+           (long long)(stats.stored + stats.refused), (long long)stats.waits, now() - start,
+           cpu_seconds());
     return err.code == MR_OK || err.code == MR_END ? 0 : 1;
 }
 

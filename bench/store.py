@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """store.py [FOLDER]: millrace's store against other ways to keep prepared samples.
 
-All ways in turn, round by round, medians; written to docs/benchmarks_store.md (or --into FILE)."""
+All ways in turn, round by round, medians; written to docs/benchmarks_store.md (or --into FILE). A few
+hundred photos are over before a training has begun, so everything that begins with an empty store is
+measured twice: with the photos as they are, and with COPIES copies of each."""
 
 import argparse
 import json
+import mmap
 import os
 import platform
 import shutil
@@ -24,6 +27,8 @@ CACHE = os.path.join(ROOT, "build/bench-data")
 PROGRAM = os.path.join(ROOT, "build/release/bench_store")
 SIZES = (3072, 65536, 150528)
 TRIALS = 4
+COPIES = 6
+NOTES = os.path.join(ROOT, "bench/notes_store.md")
 AFTER = json.dumps([{"random_crop": {"size": 224}}, {"random_flip": {}}, data.NORMALIZE])[1:-1]
 
 environments.ENVIRONMENTS["store"] = environments.Environment(
@@ -67,6 +72,15 @@ class Folder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def fetch_memory(size=3 << 29):
+    """Memory that the host of a virtual machine took back costs up to ten times as much to clear as
+    memory that was used a moment ago; that is neither the store's doing nor the rivals'."""
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+        for at in range(0, size, mmap.PAGESIZE):
+            memory[at] = 1
+
+
 def medians(rows):
     return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
 
@@ -87,31 +101,46 @@ def measure_values(rounds):
 
 
 def photos(folder, store, epochs, after=AFTER):
+    fetch_memory()
     return run([PROGRAM, "photos", folder, store, after, str(epochs)])
 
 
-def first_epochs(folder, pairs=5):
-    """Without a store and with an empty one, in turn; the first pair, after other work, warms up."""
-    rows = []
-    for _ in range(pairs + 1):
-        with Folder() as store:
-            rows.append({"off": photos(folder, "-", 1)["rates"][0], "first": photos(folder, store + "/s", 1)["rates"][0]})
-    return medians(rows[1:])
+def one_pair(folder, after):
+    """An epoch without a store, and one that fills an empty one: the time of the epoch, and of all."""
+    off = photos(folder, "-", 1, after)
+    with Folder() as store:
+        on = photos(folder, store + "/s", 1, after)
+    row = {"off": off["rates"][0], "on": on["rates"][0]}
+    row["epoch"] = row["off"] / row["on"] - 1
+    row["all"] = on["seconds"] / off["seconds"] - 1
+    row["cpu"] = on["cpu"] / off["cpu"] - 1
+    return row
 
 
-def measure_epochs(folder, names, rounds, seconds):
-    """Samples a second of the same work, kept and made anew."""
+def measure_first(folder, pairs):
+    """The first epoch as the training has it, and for a pipeline that delivers what is kept: without
+    a store the one decodes only the part of each photo that the random crop shows."""
+    rows = {"crop": [], "whole": []}
+    for i in range(pairs + 1):  # the first pair, after other work, warms up
+        for kind, after in (("crop", AFTER), ("whole", "")):
+            row = one_pair(folder, after)
+            if i > 0:
+                rows[kind].append(row)
+    return {kind: medians(of) for kind, of in rows.items()}
+
+
+def measure_second(folder, names, rounds, seconds):
+    """Samples a second of the same work once everything is kept."""
     rows = []
     work = ("--workload", "train", "--data", names, "--cache", CACHE)
     for program, environment in (("store_ffcv.py", "ffcv"), ("store_lmdb.py", "torch")):
         command, variables = rival(environment, program, *work, "--prepare")
         subprocess.run(command, env=variables, check=True, capture_output=True)
-    for _ in range(rounds):
-        row = first_epochs(folder)
-        with Folder() as store:
-            photos(folder, store + "/s", 1)
-            warm = photos(folder, store + "/s", 8)
-            row["second"] = statistics.median(warm["rates"])
+    with Folder() as store:
+        photos(folder, store + "/s", 1)
+        for _ in range(rounds):
+            row = {"second": statistics.median(photos(folder, store + "/s", 5)["rates"])}
+            row["off"] = photos(folder, "-", 1)["rates"][0]
             row["ffcv"] = run_rival("ffcv", "store_ffcv.py", *work, "--seconds", str(seconds))["samples_per_second"]
             row["lmdb"] = run_rival("torch", "store_lmdb.py", *work, "--seconds", str(seconds))["samples_per_second"]
             rows.append(row)
@@ -120,6 +149,7 @@ def measure_epochs(folder, names, rounds, seconds):
 
 def together(commands):
     """All at once; what each printed."""
+    fetch_memory()
     running = [
         subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for command, variables in commands
@@ -130,26 +160,32 @@ def together(commands):
     return [last_json(out) for out, _ in outs]
 
 
+def run_trials(folder, store, n):
+    command = [PROGRAM, "photos", folder, store, AFTER, "1"]
+    done = together([(command, None)] * n)
+    made = sum(one["made"] for one in done)
+    return {"seconds": max(one["seconds"] for one in done), "cpu": sum(one["cpu"] for one in done), "made": made}
+
+
+def run_diskcache_trials(names, store, n):
+    done = together([rival("torch", "store_diskcache.py", "trial", names, store)] * n)
+    return {"seconds": max(one["seconds"] for one in done), "made": sum(one["decoded"] for one in done)}
+
+
 def measure_trials(folder, names, rounds):
-    """One process alone, and several at once over one store."""
+    """One process alone, and several at once over one store; and the same when everything is kept."""
     rows = []
     for _ in range(rounds):
         row = {}
         for n in (1, TRIALS):
             with Folder() as store:
-                command = [PROGRAM, "photos", folder, store + "/s", AFTER, "1"]
-                done = together([(command, None)] * n)
-                row[f"millrace_{n}"] = max(one["seconds"] for one in done)
-                row[f"millrace_made_{n}"] = sum(one["made"] for one in done)
+                row["millrace", n] = run_trials(folder, store + "/s", n)
+                row["warm", n] = run_trials(folder, store + "/s", n)
             with Folder() as store:
-                done = together([rival("torch", "store_diskcache.py", "trial", names, store)] * n)
-                row[f"diskcache_{n}"] = max(one["seconds"] for one in done)
-                row[f"diskcache_made_{n}"] = sum(one["decoded"] for one in done)
-        command = [PROGRAM, "photos", folder, "-", AFTER, "1"]
-        row["off_1"] = together([(command, None)])[0]["seconds"]
-        row[f"off_{TRIALS}"] = max(one["seconds"] for one in together([(command, None)] * TRIALS))
+                row["diskcache", n] = run_diskcache_trials(names, store, n)
+            row["off", n] = run_trials(folder, "-", n)
         rows.append(row)
-    return medians(rows)
+    return {key: medians([row[key] for row in rows]) for key in rows[0]}
 
 
 # ---- Report ---------------------------------------------------------------------------------
@@ -159,38 +195,78 @@ def machine():
     return f"{model}, {os.cpu_count()} CPUs, Linux {platform.release()}"
 
 
-def write(path, table, epochs, trials, n, shown):
-    lines = ["# Benchmarks of the store", ""]
-    lines += [f"Made by `./dev bench store` on {machine()}; {n} photos. {shown}.", ""]
-    lines += ["## Reading a value into a batch", ""]
-    lines += ["Microseconds, one thread, everything in the page cache, in random order; memcpy reads", "the same values from memory.", ""]
-    lines += ["| bytes | memcpy | pread | store | diskcache | store / memcpy speed | pread / store | diskcache / store |"]
-    lines += ["|---|---|---|---|---|---|---|---|"]
+def show_values(table):
+    yield from ("## Reading a value into a batch", "")
+    yield from ("Microseconds, one thread, everything in the page cache, in random order; memcpy reads", "the same values from memory.", "")
+    yield "| bytes | memcpy | pread | store | diskcache | store / memcpy speed | pread / store | diskcache / store |"
+    yield "|---|---|---|---|---|---|---|---|"
     for row in table:
-        lines.append(
+        yield (
             f"| {row['bytes']:.0f} | {row['memcpy']:.2f} | {row['pread']:.2f} | {row['store']:.2f} | {row['diskcache']:.1f} "
             f"| {row['memcpy'] / row['store']:.0%} | {row['pread'] / row['store']:.2f} | {row['diskcache'] / row['store']:.1f} |"
         )
-    lines += ["", "## Epochs", ""]
-    lines += ["Decode, resize to 256 x 256 (kept as bytes), random crop of 224, flip, normalise; 2 threads or", "workers; samples a second.", ""]
-    lines += ["| way | samples/s | against the store's second epoch |", "|---|---|---|"]
+
+
+def show_second(second):
     names = {
         "second": "millrace, second epoch",
         "off": "millrace without a store",
-        "first": "millrace, first epoch, filling the store",
         "ffcv": "FFCV, raw mode, prepared beforehand",
         "lmdb": "LMDB + torch DataLoader, prepared beforehand",
     }
+    yield from ("## Second epoch", "")
+    yield from ("Decode, resize to 256 x 256 (kept as bytes), random crop of 224, flip, normalise; 2 threads or", "workers; samples a second.", "")
+    yield from ("| way | samples/s | against the store's second epoch |", "|---|---|---|")
     for key, name in names.items():
-        lines.append(f"| {name} | {epochs[key]:.0f} | {epochs['second'] / epochs[key]:.2f} |")
-    lines += ["", f"The first epoch with the store on takes {epochs['off'] / epochs['first'] - 1:+.1%} of the time without it.", ""]
-    lines += [f"## {TRIALS} trials at once", ""]
-    lines += ["One epoch of the same work by processes that share a store; seconds until the last is done, and", "how many photos were decoded in all.", ""]
-    lines += [f"| way | 1 process | {TRIALS} processes | {TRIALS} against 1 | decoded by {TRIALS} |", "|---|---|---|---|---|"]
-    for key, name in (("off", "without a store"), ("millrace", "millrace"), ("diskcache", "diskcache + OpenCV (decode and resize only)")):
-        one, many = trials[f"{key}_1"], trials[f"{key}_{TRIALS}"]
-        made = trials.get(f"{key}_made_{TRIALS}", n * TRIALS)
-        lines.append(f"| {name} | {one:.2f} | {many:.2f} | {many / one:.2f} | {made:.0f} |")
+        yield f"| {name} | {second[key]:.0f} | {second['second'] / second[key]:.2f} |"
+
+
+def show_first(first):
+    kinds = {"crop": "the same work", "whole": "decode and resize only"}
+    yield from ("## First epoch", "")
+    yield from (
+        "What filling an empty store costs: samples a second in the epoch; how much longer the epoch takes",
+        "than without a store, and the program from opening the loader until all is written, synced and",
+        "closed; and how much more CPU time that is. Without a store only the part of a photo is decoded that",
+        "the random crop shows; a store needs all of it. The pipeline that only decodes and resizes needs all of",
+        "it either way.",
+        "",
+    )
+    yield from ("| photos | pipeline | without | with a store | epoch | until closed | CPU time |", "|---|---|---|---|---|---|---|")
+    for n, rows in first.items():
+        for kind, name in kinds.items():
+            row = rows[kind]
+            yield f"| {n} | {name} | {row['off']:.0f} | {row['on']:.0f} | {row['epoch']:+.1%} | {row['all']:+.1%} | {row['cpu']:+.1%} |"
+
+
+def show_trials(trials):
+    names = {
+        "off": "without a store",
+        "millrace": "millrace, from an empty store",
+        "warm": "millrace, from a full store",
+        "diskcache": "diskcache + OpenCV (decode and resize only)",
+    }
+    yield from (f"## {TRIALS} trials at once", "")
+    yield from (
+        "One epoch of the same work by processes that share a store; seconds until the last is done and",
+        "closed, and how many photos were decoded in all.",
+        "",
+    )
+    yield from (f"| photos | way | 1 process | {TRIALS} processes | {TRIALS} against 1 | decoded by {TRIALS} |", "|---|---|---|---|---|---|")
+    for n, rows in trials.items():
+        for key, name in names.items():
+            one, many = rows[key, 1], rows[key, TRIALS]
+            made = n * TRIALS if key == "off" else many["made"]
+            yield f"| {n} | {name} | {one['seconds']:.2f} | {many['seconds']:.2f} | {many['seconds'] / one['seconds']:.2f} | {made:.0f} |"
+
+
+def write(path, parts, n, shown):
+    lines = ["# Benchmarks of the store", ""]
+    lines += [f"Made by `./dev bench store` on {machine()}; {n} photos, and {COPIES} copies of each. {shown}."]
+    for part in parts:
+        lines += ["", *part]
+    with open(NOTES, encoding="utf-8") as notes:
+        lines += ["", notes.read().rstrip()]
     with open(path, "w", encoding="utf-8") as out:
         out.write("\n".join(lines) + "\n")
 
@@ -199,6 +275,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--into", default=os.path.join(ROOT, "docs/benchmarks_store.md"))
     options = parser.parse_args()
@@ -208,15 +285,20 @@ def main():
         if "error" in made:
             raise SystemExit(f"store: {name}: {made['error']}")
         versions.update(made["versions"])
-    folder = os.path.abspath(options.folder or data.demo_photos(ROOT))
-    os.makedirs(CACHE, exist_ok=True)
-    found = data.photos_in(folder)
-    names = data.write_list(os.path.join(CACHE, "store-photos.txt"), found)
+    few = os.path.abspath(options.folder or data.default_photos(ROOT))
+    many = data.copies_of(few, CACHE, COPIES)
+    sets = {}
+    for folder in (few, many):
+        found = data.photos_in(folder)
+        names = data.write_list(os.path.join(CACHE, f"store-photos-{len(found)}.txt"), found)
+        sets[len(found)] = folder, names
     table = measure_values(options.rounds)
-    epochs = measure_epochs(folder, names, options.rounds, options.seconds)
-    trials = measure_trials(folder, names, options.rounds)
+    second = measure_second(*sets[max(sets)], options.rounds, options.seconds)
+    first = {n: measure_first(folder, options.pairs) for n, (folder, _) in sets.items()}
+    trials = {n: measure_trials(*both, options.rounds) for n, both in sets.items()}
     shown = ", ".join(f"{name} {versions[name]}" for name in ("diskcache", "lmdb", "ffcv", "torch"))
-    write(options.into, table, epochs, trials, len(found), shown)
+    parts = show_values(table), show_second(second), show_first(first), show_trials(trials)
+    write(options.into, parts, min(sets), shown)
     with open(options.into, encoding="utf-8") as page:
         print(page.read())
 

@@ -5,6 +5,7 @@ millrace's pipelines over them. Made once, kept in build/bench-data."""
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 
 LARGE_PHOTOS = 48
@@ -36,6 +37,22 @@ def default_photos(root):
 def write_list(path, names):
     with open(path, "w", encoding="utf-8") as out:
         out.writelines(f"{name}\n" for name in names)
+    return path
+
+
+def copies_of(folder, into, n):
+    """A folder with n copies of each photo: other files, so that a cache cannot take them for one."""
+    names = photos_in(folder)
+    key = hashlib.sha256("\n".join(names).encode()).hexdigest()[:8]
+    path = os.path.join(into, f"photos-{key}-x{n}")
+    if not os.path.exists(path):
+        for i in range(n):
+            for name in names:
+                where, own = os.path.split(os.path.relpath(name, folder))
+                copy = os.path.join(path + ".part", where, f"{i}-{own}")
+                os.makedirs(os.path.dirname(copy), exist_ok=True)
+                shutil.copyfile(name, copy)
+        os.rename(path + ".part", path)
     return path
 
 

@@ -21,8 +21,8 @@ mr_hash128 mr_hasher_value(const mr_hasher *hasher);
 
 uint64_t mr_hash64(const void *data, size_t size, uint64_t seed);
 
-/* memcpy, and mr_hash64 of the copy with seed 0, in one go; to may be NULL: only the hash. For
- * large pieces: the best instructions of this CPU, the same numbers on all. */
+/* memcpy, and mr_hash64 of the copy with seed 0, in one go; to may be NULL: only the hash. The best
+ * instructions of this CPU, the same numbers on all. */
 uint64_t mr_hash64_copy(void *to, const void *from, size_t size);
 #if defined(__x86_64__)
 uint64_t mr_hash64_copy_avx2(void *to, const void *from, size_t size);

@@ -40,7 +40,8 @@ typedef struct mr_worker {
     struct mr_loader *loader;
     mr_track *track;
     mr_chain chain;
-    void *fetched; /* bytes read for the sample at hand, not ahead of it */
+    void *fetched;  /* bytes read for the sample at hand, not ahead of it */
+    int64_t looked; /* the place in the run up to which it looked for samples to help with */
 } mr_worker;
 
 struct mr_loader {

@@ -111,6 +111,7 @@ static bool look(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *f
     if (!mr_store_find(part->reader, &part->key, &record, &chain->data)) {
         return false;
     }
+    bool queued = mr_store_is_queued(part->reader);
     *status = load(chain, job, cache, &record, fields, err);
     if (*status != MR_OK || !chain->recall.in_place) {
         mr_store_done(part->reader);
@@ -124,8 +125,10 @@ static bool look(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *f
         *status = MR_OK;
         return false;
     }
-    if (*status == MR_OK) {
+    if (*status == MR_OK && !queued) {
         mr_store_tally(cache->store, cache->plan, true);
+    }
+    if (*status == MR_OK) {
         atomic_fetch_add_explicit(&cache->hits, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&cache->bytes, record_bytes(&record), memory_order_relaxed);
     }

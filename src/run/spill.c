@@ -21,9 +21,13 @@ enum {
     QUEUE_ITEMS = 1024, /* makers wait beyond this: each has a claim, and the kernel walks all */
     GROUP = 64,         /* values in a transaction */
     GROUP_BYTES = 32 << 20,
+    ENOUGH = 64, /* values to begin writing with: some for each environment */
+    ENOUGH_BYTES = 8 << 20,
     IDLE_BYTES = 16 << 20, /* of buffers that are kept */
 };
-static const int64_t linger_ns = 2000000;      /* for a transaction to gather company */
+/* For a transaction to gather company: it costs as much as a value. What is not written yet is
+ * found by this process, but not by others, who wait for it. */
+static const int64_t linger_ns = 2000000, linger_alone_ns = 50000000;
 static const int64_t patience_ns = 2000000000; /* of a maker, for the queue */
 static const int64_t pause_ns = 10000000000;   /* after a failure, before the next try */
 
@@ -193,6 +197,12 @@ static void wait_for_room(mr_store *store) {
     }
 }
 
+static bool is_enough(const mr_store *store) {
+    return store->n_gathered >= ENOUGH || store->gathered_bytes >= ENOUGH_BYTES ||
+           store->flushers > 0 || store->stopping;
+}
+
+/* The writer is woken for the first value, and when there is enough. */
 void mr_store_put(mr_store *store, const mr_store_key *key, mr_store_buffer *record) {
     pthread_mutex_lock(&store->lock);
     mr_pending *pending = mr_pending_find(store, key);
@@ -200,17 +210,22 @@ void mr_store_put(mr_store *store, const mr_store_key *key, mr_store_buffer *rec
     *store->last = pending;
     store->last = &pending->behind;
     store->queued_bytes += record->used;
-    store->n_queued++;
-    pthread_cond_signal(&store->work);
+    store->gathered_bytes += record->used;
+    if (store->n_gathered++ == 0 || is_enough(store)) {
+        pthread_cond_signal(&store->work);
+    }
     wait_for_room(store);
     pthread_mutex_unlock(&store->lock);
 }
 
 void mr_store_flush(mr_store *store) {
     pthread_mutex_lock(&store->lock);
+    store->flushers++;
+    pthread_cond_signal(&store->work);
     while (store->queued_bytes > 0) {
         pthread_cond_wait(&store->room, &store->lock);
     }
+    store->flushers--;
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -406,20 +421,27 @@ static void write_all(mr_store *store, mr_pending *list) {
     }
 }
 
+/* Locked. */
+static void gather(mr_store *store) {
+    bool others = mr_place_has_others(&store->place);
+    const struct timespec deadline = after(others ? linger_ns : linger_alone_ns);
+    while (!is_enough(store) &&
+           pthread_cond_timedwait(&store->work, &store->lock, &deadline) != ETIMEDOUT) {
+    }
+}
+
 /* All that waits, or NULL: the end. */
 static mr_pending *take_queue(mr_store *store) {
     pthread_mutex_lock(&store->lock);
     while (!store->first && !store->stopping) {
         pthread_cond_wait(&store->work, &store->lock);
     }
-    const struct timespec deadline = after(linger_ns);
-    while (store->n_queued < GROUP && !store->stopping &&
-           pthread_cond_timedwait(&store->work, &store->lock, &deadline) != ETIMEDOUT) {
-    }
+    gather(store);
     mr_pending *list = store->first;
     store->first = NULL;
     store->last = &store->first;
-    store->n_queued = 0;
+    store->n_gathered = 0;
+    store->gathered_bytes = 0;
     pthread_mutex_unlock(&store->lock);
     return list;
 }

@@ -60,7 +60,9 @@ struct mr_store {
     size_t queued_bytes;
     mr_store_buffer *idle; /* buffers */
     size_t idle_bytes;
-    int32_t n_queued;
+    int32_t n_gathered; /* in the queue, and not in the writer's hands yet */
+    size_t gathered_bytes;
+    int32_t flushers; /* that wait for all of it to be written */
     bool stopping;
     mr_joined plans[MR_MAX_PLANS];
     char trouble[1200]; /* the first */

@@ -457,6 +457,7 @@ bool mr_store_find(mr_store_reader *reader, const mr_store_key *key, mr_record *
     mr_store *store = reader->store;
     const void *data = NULL;
     size_t size = 0;
+    mr_use_expect(&store->use, key);
     bool found = look_up(reader, key, &data, &size);
     mr_status status = found ? mr_record_open(record, key, data, size, arena) : MR_E_NOT_FOUND;
     if (status == MR_OK) {
@@ -468,6 +469,10 @@ bool mr_store_find(mr_store_reader *reader, const mr_store_key *key, mr_record *
         mr_store_doubt(store, key);
     }
     return false;
+}
+
+bool mr_store_is_queued(const mr_store_reader *reader) {
+    return reader->held != NULL;
 }
 
 bool mr_store_has(mr_store_reader *reader, const mr_store_key *key) {

@@ -68,6 +68,16 @@ void mr_window_plan(mr_window *window, const int64_t *samples, int64_t count) {
 }
 
 /* ---- Workers ---- */
+/* The plan has room for all batches that can be open, so what comes after an undelivered batch's
+ * reads has not been written over. */
+bool mr_window_upcoming(const mr_window *window, int64_t read, int64_t *sample) {
+    if (read >= atomic_load(&window->planned)) {
+        return false;
+    }
+    *sample = window->plan[read % window->plan_size];
+    return true;
+}
+
 static bool is_settled(const mr_window *window, const mr_window_entry *entry, int64_t read) {
     return atomic_load(&entry->ready) == read || atomic_load(&window->stopped);
 }

@@ -77,6 +77,10 @@ void mr_window_free(mr_window *window);
 /* The consumer: the next samples of the plan. */
 void mr_window_plan(mr_window *window, const int64_t *samples, int64_t count);
 
+/* What will be read as this read, for a worker whose own batch is not delivered yet and that looks
+ * ahead; false: not planned so far. */
+bool mr_window_upcoming(const mr_window *window, int64_t read, int64_t *sample);
+
 /* Why mr_window_get gave nothing: the readers' failure, or MR_E_CANCELLED. */
 mr_status mr_window_failure(const mr_window *window, mr_error *err);
 

@@ -151,25 +151,49 @@ static bool is_stopped(void *user) {
     return mr_ring_is_stopped(&worker->loader->ring);
 }
 
-/* Looks among the samples that come next in the batch for one that nobody has made or is making.
- * What goes wrong with it is for its own turn to tell. */
+/* The sample at a place of the run: anywhere ahead where samples are read ahead, else in the batch.
+ */
+static bool sample_at(const mr_worker *worker, const mr_chain_job *job, int64_t place,
+                      int64_t *sample) {
+    const mr_loader *loader = worker->loader;
+    int64_t slot = place - loader->making[job->batch_number % loader->ring.depth].first_read;
+    if (loader->readahead) {
+        return mr_window_upcoming(mr_readahead_window(loader->readahead), place, sample);
+    }
+    if (slot >= mr_batch_size(job->batch)) {
+        return false;
+    }
+    *sample = mr_batch_samples(job->batch)[slot];
+    return true;
+}
+
+/* What goes wrong with it is for its own turn to tell. */
+static bool prepare(mr_worker *worker, const mr_chain_job *job, int64_t sample) {
+    mr_error ignored;
+    mr_error_clear(&ignored);
+    mr_chain_job ahead = {.sample = sample,
+                          .epoch = job->epoch,
+                          .fetch = worker->loader->readahead ? fetch : NULL,
+                          .user = worker};
+    mr_status status = mr_chain_prepare(&worker->chain, &ahead, &ignored);
+    free(worker->fetched);
+    worker->fetched = NULL;
+    return status == MR_OK;
+}
+
+/* Looks among the samples that come next for one that nobody has made or is making; at each of them
+ * once only, since what somebody has or makes now need not be looked at again. */
 static bool help(void *user, const mr_chain_job *job) {
-    enum { LOOKS = 16 };
+    enum { LOOKS = 256 };
     mr_worker *worker = user;
-    const mr_batch *batch = job->batch;
-    int64_t first = job->slot + 1;
-    int64_t end = mr_batch_size(batch) < first + LOOKS ? mr_batch_size(batch) : first + LOOKS;
-    for (int64_t slot = first; slot < end && !is_stopped(worker); slot++) {
-        mr_error ignored;
-        mr_error_clear(&ignored);
-        mr_chain_job ahead = {.sample = mr_batch_samples(batch)[slot],
-                              .epoch = job->epoch,
-                              .fetch = worker->loader->readahead ? fetch : NULL,
-                              .user = worker};
-        mr_status status = mr_chain_prepare(&worker->chain, &ahead, &ignored);
-        free(worker->fetched);
-        worker->fetched = NULL;
-        if (status == MR_OK) {
+    const mr_loader *loader = worker->loader;
+    int64_t own = loader->making[job->batch_number % loader->ring.depth].first_read + job->slot;
+    int64_t sample;
+    worker->looked = worker->looked > own ? worker->looked : own + 1;
+    while (worker->looked <= own + LOOKS && !is_stopped(worker) &&
+           sample_at(worker, job, worker->looked, &sample)) {
+        worker->looked++;
+        if (prepare(worker, job, sample)) {
             return true;
         }
     }

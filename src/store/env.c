@@ -20,7 +20,7 @@ struct mr_env {
     MDB_env *lmdb;
     MDB_dbi dbi;
     char path[64];
-    size_t page;
+    size_t page, pages; /* size of one, and how many there may be */
     atomic_bool doubtful;
     int turns; /* file descriptor, and the byte of it that writers lock */
     off_t turn;
@@ -51,6 +51,8 @@ typedef struct call {
     unsigned flags;
     int result;
     bool faulted; /* ended by the guard, not by LMDB */
+    size_t page;
+    size_t unused_pages; /* look_at_lists: freed ones, and those beyond the last */
 } call;
 
 static void do_get(void *user) {
@@ -193,8 +195,11 @@ static void look_at_lists(void *user) {
         c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
         if (c->result == 0 && !is_sound_list(&c->data, info.me_last_pgno)) {
             c->result = MDB_CORRUPTED;
+        } else if (c->result == 0) {
+            c->unused_pages += *(const size_t *)c->data.mv_data;
         }
     }
+    c->unused_pages += info.me_mapsize / c->page - 1 - info.me_last_pgno;
     c->result = c->result == MDB_NOTFOUND ? 0 : c->result;
 }
 
@@ -210,8 +215,8 @@ static void look_at_tree(void *user) {
     c->result = c->result == MDB_NOTFOUND ? 0 : c->result;
 }
 
-static int look_at(mr_env *env, MDB_dbi dbi, void (*body)(void *)) {
-    call c = {.lmdb = env->lmdb};
+static int look_at(mr_env *env, MDB_dbi dbi, void (*body)(void *), size_t *unused_pages) {
+    call c = {.lmdb = env->lmdb, .page = env->page};
     int code = begin(env, MDB_RDONLY, &c.txn);
     if (code != 0) {
         return code;
@@ -222,25 +227,27 @@ static int look_at(mr_env *env, MDB_dbi dbi, void (*body)(void *)) {
         mdb_cursor_close(c.cursor);
     }
     mdb_txn_abort(c.txn);
+    *unused_pages = c.unused_pages;
     return code;
 }
 
 enum { FREE_PAGES = 0 }; /* LMDB's own table */
 
 bool mr_env_is_sound(mr_env *env) {
-    return look_at(env, FREE_PAGES, look_at_lists) == 0 &&
-           look_at(env, env->dbi, look_at_tree) == 0;
+    size_t ignored;
+    return look_at(env, FREE_PAGES, look_at_lists, &ignored) == 0 &&
+           look_at(env, env->dbi, look_at_tree, &ignored) == 0;
 }
 
 void mr_env_doubt(mr_env *env) {
     atomic_store(&env->doubtful, true);
 }
 
-static int begin_write(mr_env *env, MDB_txn **txn) {
+static int begin_write(mr_env *env, MDB_txn **txn, size_t *unused_pages) {
     if (env->torn || !wait_for_turn(env)) {
         return EBUSY;
     }
-    int code = look_at(env, FREE_PAGES, look_at_lists);
+    int code = look_at(env, FREE_PAGES, look_at_lists, unused_pages);
     code = code ? code : begin(env, 0, txn);
     if (code != 0) {
         lock_turn(env, F_UNLCK);
@@ -357,6 +364,7 @@ mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_
     env->turns = place->users;
     env->turn = FIRST_TURN + index;
     size -= size % (int64_t)env->page;
+    env->pages = (size_t)size / env->page;
     int code = prepare_files(place, index);
     code = code ? code : open_lmdb(env, place, size);
     if (code != 0) {
@@ -507,11 +515,31 @@ static int put_all(mr_env *env, MDB_txn *txn, const mr_env_item *items, int32_t 
     return code; /* the cursor ends with the transaction */
 }
 
+static size_t pages_of(const mr_env *env, size_t size) {
+    return (size + 16 + env->page - 1) / env->page;
+}
+
+/* Deleting copies pages too: of an environment that is full to the last page nothing could be
+ * evicted. */
+static size_t spare_pages(const mr_env *env) {
+    return 16 + env->pages / 128;
+}
+
+static bool is_room(const mr_env *env, const mr_env_item *items, int32_t n, size_t unused_pages) {
+    size_t needed = spare_pages(env);
+    for (int32_t i = 0; i < n; i++) {
+        needed += pages_of(env, items[i].size);
+    }
+    return needed <= unused_pages;
+}
+
 mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_error *err) {
     MDB_txn *txn = NULL;
-    int code = begin_write(env, &txn);
+    size_t unused_pages = 0;
+    int code = begin_write(env, &txn, &unused_pages);
     if (code == 0) {
-        code = end_write(env, txn, put_all(env, txn, items, n));
+        bool fits = is_room(env, items, n, unused_pages);
+        code = end_write(env, txn, fits ? put_all(env, txn, items, n) : MDB_MAP_FULL);
     }
     return outcome(code, err);
 }
@@ -525,10 +553,6 @@ typedef struct eviction {
     int64_t wanted, freed, n;
 } eviction;
 
-static int64_t pages_of(const mr_env *env, size_t size) {
-    return (int64_t)((size + 16 + env->page - 1) / env->page * env->page);
-}
-
 /* Looks at one entry; a code other than 0 ends the walk. */
 static int consider(eviction *e, call *c) {
     if (c->key.mv_size != sizeof(mr_store_key)) {
@@ -540,7 +564,7 @@ static int consider(eviction *e, call *c) {
     if (!e->choose(e->user, &e->env->hand, c->data.mv_size)) {
         return 0;
     }
-    e->freed += pages_of(e->env, c->data.mv_size);
+    e->freed += (int64_t)(pages_of(e->env, c->data.mv_size) * e->env->page);
     e->n++;
     return change(e->env, do_cursor_del, c);
 }
@@ -576,8 +600,9 @@ static int walk_round(eviction *e, MDB_txn *txn) {
 
 static int evict(eviction *e) {
     MDB_txn *txn = NULL;
+    size_t ignored = 0;
     forget_dead_readers(e->env);
-    int code = begin_write(e->env, &txn);
+    int code = begin_write(e->env, &txn, &ignored);
     if (code == 0) {
         code = end_write(e->env, txn, walk_round(e, txn));
     }
@@ -656,7 +681,8 @@ bool mr_env_change_note(mr_env *env, const void *key, size_t key_size, mr_env_ch
                         void *user) {
     MDB_txn *txn = NULL;
     char note[MR_NOTE_BYTES] = {0};
-    if (begin_write(env, &txn) != 0) {
+    size_t ignored = 0;
+    if (begin_write(env, &txn, &ignored) != 0) {
         return false;
     }
     call c = {.txn = txn, .dbi = env->dbi, .key = value_of(key, key_size)};

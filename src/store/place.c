@@ -259,14 +259,19 @@ void mr_place_share(mr_place *place) {
     lock_byte(place, USERS, F_RDLCK);
 }
 
+bool mr_place_has_others(const mr_place *place) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = USERS, .l_len = 1};
+    return fcntl(place->users, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
 static void nap(void) {
-    const struct timespec pause = {0, 10000000};
+    const struct timespec pause = {0, 1000000};
     nanosleep(&pause, NULL);
 }
 
 /* One after the other: of two that leave at once, each would find the other still there. */
 bool mr_place_leave(mr_place *place) {
-    enum { TRIES = 200 };
+    enum { TRIES = 2000 };
     for (int i = 0; i < TRIES && !lock_byte(place, LEAVING, F_WRLCK); i++) {
         nap();
     }
@@ -275,7 +280,7 @@ bool mr_place_leave(mr_place *place) {
 
 /* Somebody who is alone is so for a moment only; but not for ever, should they be stopped. */
 static mr_status join_users(mr_place *place, bool *alone, mr_error *err) {
-    enum { TRIES = 500 };
+    enum { TRIES = 5000 };
     for (int i = 0; i < TRIES; i++) {
         *alone = mr_place_be_alone(place);
         if (*alone || lock_byte(place, USERS, F_RDLCK)) {

@@ -57,6 +57,7 @@ char *mr_place_path(const mr_store_params *params, mr_error *err);
 /* True: no other process uses the store, and none can come until mr_place_share or close. */
 bool mr_place_be_alone(mr_place *place);
 void mr_place_share(mr_place *place);
+bool mr_place_has_others(const mr_place *place); /* at this moment */
 
 /* Before closing for good: true: alone, and the one to tidy up. Others that leave wait meanwhile,
  * until mr_place_close. */

@@ -82,13 +82,15 @@ static void do_next_round(void *user) {
     a->value = (uint16_t)(atomic_fetch_add_explicit(&a->table->round, 1, memory_order_relaxed) + 1);
 }
 
+static uint32_t slot_of(const mr_use *use, const mr_store_key *key) {
+    uint32_t slot;
+    memcpy(&slot, key->bytes + MR_KEY_BYTES - sizeof slot, sizeof slot);
+    return slot & use->mask;
+}
+
 static uint16_t run_access(const mr_use *use, const mr_store_key *key, uint16_t value,
                            void (*body)(void *)) {
-    touch a = {.table = use->map, .value = value};
-    if (key) {
-        memcpy(&a.slot, key->bytes + MR_KEY_BYTES - sizeof a.slot, sizeof a.slot);
-        a.slot &= use->mask;
-    }
+    touch a = {.table = use->map, .slot = key ? slot_of(use, key) : 0, .value = value};
     return use->map && mr_guard_call(body, &a) ? a.value : 0;
 }
 
@@ -103,6 +105,13 @@ uint16_t mr_use_round(const mr_use *use) {
 
 uint16_t mr_use_next_round(mr_use *use) {
     return as_stamp(run_access(use, NULL, 0, do_next_round));
+}
+
+void mr_use_expect(const mr_use *use, const mr_store_key *key) {
+    const table *t = use->map;
+    if (t) {
+        __builtin_prefetch(&t->stamps[slot_of(use, key)], 1);
+    }
 }
 
 void mr_use_touch(mr_use *use, const mr_store_key *key, uint16_t round) {

@@ -22,6 +22,7 @@ void mr_use_close(mr_use *use);
 uint16_t mr_use_round(const mr_use *use);
 uint16_t mr_use_next_round(mr_use *use);
 
+void mr_use_expect(const mr_use *use, const mr_store_key *key); /* will be touched soon */
 void mr_use_touch(mr_use *use, const mr_store_key *key, uint16_t round);
 void mr_use_clear(mr_use *use, const mr_store_key *key);
 uint16_t mr_use_stamp(const mr_use *use, const mr_store_key *key); /* 0: none */

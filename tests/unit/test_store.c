@@ -112,15 +112,18 @@ TEST(a_guarded_copy_survives_a_file_cut_short) {
 }
 
 TEST(copies_of_every_length_are_hashed_right) {
-    static unsigned char from[5000], to[5000];
+    static unsigned char from[4500], to[4502];
     for (size_t i = 0; i < sizeof from; i++) {
         from[i] = (unsigned char)(i * 31 + i / 97);
     }
-    for (size_t size = 0; size < sizeof from; size += 1 + size / 37) {
-        uint64_t hash = 1;
-        memset(to, 0, sizeof to);
-        CHECK(mr_guard_copy_hashed(to, from, size, &hash));
-        CHECK(hash == mr_hash64(from, size, 0) && memcmp(to, from, size) == 0);
+    for (size_t size = 0; size < sizeof from - 2; size++) {
+        const unsigned char *end = from + sizeof from - size % 3, *begin = end - size;
+        uint64_t copied = 1, only_read = 1;
+        memset(to, 0xEE, sizeof to);
+        CHECK(mr_guard_copy_hashed(to + 1, begin, size, &copied));
+        CHECK(mr_guard_copy_hashed(NULL, begin, size, &only_read));
+        CHECK(copied == mr_hash64(begin, size, 0) && only_read == copied);
+        CHECK(memcmp(to + 1, begin, size) == 0 && to[0] == 0xEE && to[size + 1] == 0xEE);
     }
 }
 
@@ -317,13 +320,15 @@ static int open_elsewhere(void) {
     mr_place other;
     mr_store_params p = params(4000000); /* asks for less */
     mr_status status = mr_place_open(&other, &p, &silent, NULL);
-    bool good = status == MR_OK && other.size == 8000000 && !mr_place_be_alone(&other);
+    bool good = status == MR_OK && other.size == 8000000 && mr_place_has_others(&other) &&
+                !mr_place_be_alone(&other);
     return good ? 0 : 1;
 }
 
 TEST(a_store_in_use_keeps_its_size) {
     begin(8000000);
     CHECK_INT(in_child(open_elsewhere), ==, 0);
+    CHECK(!mr_place_has_others(&place));
     CHECK(mr_place_be_alone(&place));
     mr_place_share(&place);
     end();
@@ -500,6 +505,22 @@ TEST(a_full_environment_takes_more_after_evicting) {
         CHECK_INT(mr_env_bytes(env), <=, 1000000);
     }
     CHECK_INT(n, >, 200);
+    mr_env_close(env);
+    end();
+}
+
+/* Values of a page each leave no gap in which a deletion could find room by chance. */
+TEST(something_can_be_evicted_from_the_fullest_environment) {
+    begin(8000000);
+    mr_env *env = open_env(1000000);
+    uint64_t n = 0;
+    while (n < 100000 && put(env, n, 3000) == MR_ENV_OK) {
+        n++;
+    }
+    int64_t evicted = 0;
+    CHECK_INT(n, >, 150);
+    CHECK_INT(mr_env_evict(env, 600000, choose_all, NULL, &evicted), >=, 600000);
+    CHECK_INT(put(env, n, 3000), ==, MR_ENV_OK);
     mr_env_close(env);
     end();
 }
