@@ -13,10 +13,11 @@ struct mr_plugin {
 };
 
 static mr_status check_op(const char *path, const mr_op_class *op, mr_error *err) {
-    if (op->abi != MR_OP_ABI || op->size != sizeof *op) {
-        return mr_fail(err, MR_E_UNSUPPORTED,
-                       "%s: op \"%s\" was built for op interface %u, this library has %u", path,
-                       op->name, op->abi, MR_OP_ABI);
+    if (mr_op_check_abi(op, err) < 0) {
+        if (err) {
+            mr_text_escape(err->source, sizeof err->source, path);
+        }
+        return MR_E_UNSUPPORTED;
     }
     if (mr_op_find(op->name)) {
         return mr_fail(err, MR_E_PARAM, "%s: op \"%s\" exists already", path, op->name);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "core/error.h"
+
 #define X(stem) extern const mr_op_class mr_op_##stem;
 #include "op_list.inc"
 #undef X
@@ -88,4 +90,24 @@ int32_t mr_n_missing(void) {
 
 const mr_missing *mr_missing_at(int32_t i) {
     return i >= 0 && i < COUNT_OF(missing) ? &missing[i] : NULL;
+}
+
+/* ---- Tables from elsewhere ---- */
+static mr_status refuse_abi(const char *what, const char *name, uint32_t abi, uint32_t size,
+                            mr_error *err) {
+    mr_fail(err, MR_E_UNSUPPORTED,
+            "%s \"%s\" was built for another interface (version %u, %u bytes) than this library's",
+            what, name, abi, size);
+    mr_hint(err, "build it again with the headers of millrace %s", mr_version());
+    return MR_E_UNSUPPORTED;
+}
+
+mr_status mr_op_check_abi(const mr_op_class *op, mr_error *err) {
+    bool same = op->abi == MR_OP_ABI && op->size == sizeof *op;
+    return same ? MR_OK : refuse_abi("op", op->name, op->abi, op->size, err);
+}
+
+mr_status mr_source_check_abi(const mr_source_class *source, mr_error *err) {
+    bool same = source->abi == MR_SOURCE_ABI && source->size == sizeof *source;
+    return same ? MR_OK : refuse_abi("source", source->name, source->abi, source->size, err);
 }

@@ -879,11 +879,22 @@ static mr_status syntax_error(const json_error_t *json, mr_error *err) {
                    json->column, text);
 }
 
+static mr_status check_tables(const mr_tables *tables, mr_error *err) {
+    for (const mr_op_class *const *op = tables->ops; op && *op; op++) {
+        MR_TRY(mr_op_check_abi(*op, err));
+    }
+    for (const mr_source_class *const *source = tables->sources; source && *source; source++) {
+        MR_TRY(mr_source_check_abi(*source, err));
+    }
+    return MR_OK;
+}
+
 mr_status mr_pipeline_parse_with(mr_pipeline **out, const char *json, size_t size,
                                  const mr_tables *tables, mr_error *err) {
     mr_error local = MR_ERROR_INIT; /* places are noted before failures: keep the caller's clean */
     json_error_t json_error;
     json_t *document = NULL;
+    MR_TRY(check_tables(tables, err));
     mr_status loaded = mr_json_load(&document, json, size, JSON_REJECT_DUPLICATES, &json_error);
     if (loaded < 0) {
         return loaded == MR_E_MEMORY ? mr_fail_memory(err, size) : syntax_error(&json_error, err);

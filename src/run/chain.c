@@ -420,15 +420,6 @@ mr_status mr_chain_run(mr_chain *chain, mr_chain_job *job, mr_error *err) {
     return status;
 }
 
-MR_MARKED static mr_status call_gather(const mr_chain *chain, const int64_t *samples, int64_t n,
-                                       void **to, mr_error *err) {
-    mr_mark mark;
-    mr_mark_set(&mark, MR_SPAN_FILL, 0);
-    mr_status status = chain->pipeline->source->gather(chain->source_state, samples, n, to, err);
-    mr_mark_clear(&mark);
-    return status;
-}
-
 mr_status mr_chain_gather(mr_chain *chain, mr_batch *batch, int64_t first, int64_t n,
                           mr_error *err) {
     const mr_pipeline *p = chain->pipeline;
@@ -438,7 +429,7 @@ mr_status mr_chain_gather(mr_chain *chain, mr_batch *batch, int64_t first, int64
         int32_t delivered = chain->delivered_as[f];
         to[f] = delivered >= 0 ? mr_batch_slot(batch, delivered, first) : NULL;
     }
-    MR_TRY(call_gather(chain, mr_batch_samples(batch) + first, n, to, err));
+    MR_TRY(p->source->gather(chain->source_state, mr_batch_samples(batch) + first, n, to, err));
     for (int64_t slot = first; slot < first + n; slot++) {
         mr_batch_sample_done(batch, slot);
     }

@@ -61,7 +61,7 @@ mr_status mr_loader_metrics(const mr_loader *loader, char **out, mr_error *err) 
     put_totals(memory, &stats);
     put_lines(memory, loader);
     bool lost = ferror(memory) != 0;
-    lost = fclose(memory) != 0 || lost;
+    lost = fclose(memory) != 0 || lost || !text; /* glibc does not tell of the last realloc */
     if (lost) {
         free(text);
         return mr_fail_memory(err, 4096);

@@ -95,7 +95,7 @@ static mr_cached best_cache(const mr_figures *f) {
  * brings nothing. A cache that is there already only has to be full. */
 static bool advise_cache(mr_verdict *v, const mr_figures *f) {
     mr_cached best = best_cache(f);
-    if (best.rate < 1.1 * v->rate) {
+    if (best.ops == 0 || best.rate < 1.1 * v->rate) {
         return false;
     }
     if (mr_figures_cache(f) >= 0) {

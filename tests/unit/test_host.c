@@ -341,6 +341,26 @@ TEST(cheap_samples_are_announced_before_they_are_filled) {
     close_rig(&r);
 }
 
+TEST(tables_of_another_interface_are_refused) {
+    const toy t = {.samples = 10};
+    mr_error err = MR_ERROR_INIT;
+    mr_pipeline *pipeline = NULL;
+    mr_source_class source = source_of(&t);
+    mr_op_class op = op_of(&t);
+    const mr_source_class *sources[] = {&source, NULL};
+    const mr_op_class *ops[] = {&op, NULL};
+    const mr_tables tables = {ops, sources};
+    source.size -= (uint32_t)sizeof(void *); /* it lacks the last function */
+    CHECK_INT(mr_pipeline_parse_with(&pipeline, plain, strlen(plain), &tables, &err), ==,
+              MR_E_UNSUPPORTED);
+    CHECK_HAS(err.text, "source \"toy\" was built for another interface");
+    source.size = (uint32_t)sizeof source;
+    op.abi++;
+    CHECK_INT(mr_pipeline_parse_with(&pipeline, plain, strlen(plain), &tables, &err), ==,
+              MR_E_UNSUPPORTED);
+    CHECK_HAS(err.text, "op \"scale\" was built for another interface");
+}
+
 static void gather_all(const toy *t, const char *json, const char *trace, int64_t *delivered) {
     mr_source_class source = source_of(t);
     const mr_options options = {.size = sizeof options, .trace = trace};
