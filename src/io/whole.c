@@ -30,6 +30,42 @@ static int create_beside(mr_whole_file *file) {
     return fd;
 }
 
+static bool is_same(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* /dev/stdout, say: who has it open would not see another file of its name. -1: none of ours. */
+static int own_output(const struct stat *info) {
+    struct stat open_file;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fstat(fd, &open_file) == 0 && is_same(info, &open_file)) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+/* Regular, and found under the name that would be taken: a link to what was deleted is not. */
+static bool is_replaceable(const struct stat *info, const char *target) {
+    struct stat named;
+    return S_ISREG(info->st_mode) && lstat(target, &named) == 0 && is_same(info, &named);
+}
+
+static int open_there(mr_whole_file *file, const char *path, const struct stat *info) {
+    int own = own_output(info);
+    if (own >= 0) {
+        return fcntl(own, F_DUPFD_CLOEXEC, 0);
+    }
+    if (!is_replaceable(info, file->target)) {
+        return open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY);
+    }
+    int fd = create_beside(file);
+    if (fd >= 0) {
+        (void)fchmod(fd, info->st_mode & 0777); /* who might read it before may now */
+    }
+    return fd;
+}
+
 int mr_whole_open(mr_whole_file *file, const char *path) {
     struct stat info;
     if (strlen(path) >= sizeof file->target) {
@@ -38,13 +74,14 @@ int mr_whole_open(mr_whole_file *file, const char *path) {
     if (!realpath(path, file->target)) {
         snprintf(file->target, sizeof file->target, "%s", path);
     }
-    bool there = stat(path, &info) == 0;
     file->temporary[0] = '\0';
-    if (there && S_ISDIR(info.st_mode)) {
-        return EISDIR;
+    if (stat(path, &info) == 0) {
+        file->fd = S_ISDIR(info.st_mode) ? -1 : open_there(file, path, &info);
+        return S_ISDIR(info.st_mode) ? EISDIR : file->fd >= 0 ? 0 : errno;
     }
-    file->fd = there && !S_ISREG(info.st_mode) ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
-                                               : create_beside(file);
+    bool link = lstat(path, &info) == 0; /* that leads nowhere so far: it stays a link */
+    file->fd =
+        link ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666) : create_beside(file);
     return file->fd >= 0 ? 0 : errno;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whole.h - a file that takes its name only once it is whole. Until then whatever had the name
- * stays; a failure leaves nothing behind. Devices and pipes have nothing to lose and are written as
- * they are. */
+ * stays; a failure leaves nothing behind. Permissions stay, and links lead where they led. What
+ * cannot be replaced is written as it is: devices, pipes, our own output, files without a name. */
 #ifndef MR_IO_WHOLE_H
 #define MR_IO_WHOLE_H
 
@@ -10,7 +10,7 @@
 typedef struct mr_whole_file {
     int fd;
     char target[PATH_MAX];    /* the file itself where the path is a link to it */
-    char temporary[PATH_MAX]; /* its name until it is whole; "": a device or a pipe */
+    char temporary[PATH_MAX]; /* its name until it is whole; "": written in place */
 } mr_whole_file;
 
 /* Both return 0 or an errno. */
