@@ -105,7 +105,6 @@ static inline void rig_consume(mr_loader *loader, const rig_hook *hook, rig_resu
     mr_loader_digest(loader, result->digest);
     mr_loader_flush(loader); /* so that all is counted */
     result->n_caches = mr_loader_n_caches(loader);
-    mr_loader_flush(loader);
     for (int32_t i = 0; i < result->n_caches && i < 4; i++) {
         result->caches[i].size = (uint32_t)sizeof result->caches[i];
         mr_loader_cache(loader, i, &result->caches[i]);

@@ -49,8 +49,10 @@ uint64_t mr_hash64(const void *data, size_t size, uint64_t seed) {
 }
 
 /* Blocks are small enough that the hash finds in the first-level cache what was just copied. */
-static uint64_t copy_in_blocks(char *to, const char *from, size_t size) {
+uint64_t mr_hash64_copy_blocks(void *to_, const void *from_, size_t size) {
     const size_t block = 8192;
+    const char *from = from_;
+    char *to = to_;
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
     for (size_t at = 0; at < size; at += block) {
@@ -67,7 +69,7 @@ uint64_t mr_hash64_copy(void *to, const void *from, size_t size) {
         return mr_hash64_copy_avx2(to, from, size);
     }
 #endif
-    return to ? copy_in_blocks(to, from, size) : XXH3_64bits(from, size);
+    return to ? mr_hash64_copy_blocks(to, from, size) : XXH3_64bits(from, size);
 }
 
 mr_hash128 mr_hash(const void *data, size_t size) {

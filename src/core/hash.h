@@ -24,6 +24,7 @@ uint64_t mr_hash64(const void *data, size_t size, uint64_t seed);
 /* memcpy, and mr_hash64 of the copy with seed 0, in one go; to may be NULL: only the hash. The best
  * instructions of this CPU, the same numbers on all. */
 uint64_t mr_hash64_copy(void *to, const void *from, size_t size);
+uint64_t mr_hash64_copy_blocks(void *to, const void *from, size_t size); /* on any CPU */
 #if defined(__x86_64__)
 uint64_t mr_hash64_copy_avx2(void *to, const void *from, size_t size);
 #endif

@@ -127,6 +127,19 @@ TEST(copies_of_every_length_are_hashed_right) {
     }
 }
 
+/* What CPUs without AVX2 do, around the ends of its blocks. */
+TEST(copies_in_blocks_are_hashed_right) {
+    static unsigned char from[3 * 8192], to[3 * 8192 + 1];
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (unsigned char)(i * 31 + i / 97);
+    }
+    for (size_t size = 0; size <= sizeof from; size += size % 8192 < 8190 && size > 2 ? 91 : 1) {
+        memset(to, 0xEE, sizeof to);
+        CHECK(mr_hash64_copy_blocks(to, from, size) == mr_hash64(from, size, 0));
+        CHECK(memcmp(to, from, size) == 0 && to[size] == 0xEE);
+    }
+}
+
 static void escape(void *user) {
     (void)user;
     mr_guard_escape();
