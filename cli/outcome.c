@@ -97,6 +97,15 @@ static bool is_told(const mr_outcome *report, int32_t i, const char *path) {
     return false;
 }
 
+static int32_t open_stores(const mr_outcome *report) {
+    mr_cache_stats cache;
+    int32_t n = 0;
+    for (int32_t i = 0; cache_at(report, i, &cache); i++) {
+        n += cache.path && !is_told(report, i, cache.path);
+    }
+    return n;
+}
+
 void mr_outcome_caches(const mr_outcome *report) {
     mr_cache_stats cache;
     for (int32_t i = 0; cache_at(report, i, &cache); i++) {
@@ -151,9 +160,10 @@ void mr_outcome_text(const mr_outcome *report) {
     printf("  peak memory  %s (dense batches and reading: at most %s",
            bytes < 0 ? "unknown" : mr_text_bytes(peak, sizeof peak, bytes),
            mr_text_bytes(bound, sizeof bound, stats.memory_bound));
-    if (mr_loader_n_caches(report->loader) > 0) {
+    int32_t stores = open_stores(report);
+    if (stores > 0) {
         printf("; waiting to be stored: %s",
-               mr_text_bytes(bound, sizeof bound, MR_STORE_QUEUE_BYTES));
+               mr_text_bytes(bound, sizeof bound, stores * (int64_t)MR_STORE_QUEUE_BYTES));
     }
     printf(")\n");
     mr_outcome_caches(report);

@@ -338,20 +338,39 @@ static mr_env_result write_group(mr_store *store, int32_t env, const group *g, m
     return result;
 }
 
-static mr_status nearly_full(mr_error *err) {
-    return mr_fail(err, MR_E_LIMIT, "the file system is nearly full");
+/* Twice, since what one change freed can be given back after the next. */
+static bool exchange(mr_store *store, int32_t env, int64_t lacking) {
+    int64_t waiting;
+    if (lacking > mr_env_bytes(store->envs[env]) || mr_place_mark(&store->place, NULL) < 0 ||
+        !make_room(store, env, lacking)) {
+        return false;
+    }
+    make_room(store, env, lacking);
+    return mr_env_give_back(store->envs[env], &waiting);
 }
 
 /* Where the file system is what limits the store, the store is full as it is at its own limit: what
- * nobody uses makes room inside its files. */
-static mr_status may_write(mr_store *store, int32_t env, int64_t bytes, mr_error *err) {
-    int64_t slack, room = mr_place_room(&store->place, &slack);
-    bool tight = room < bytes + slack;
-    if (room <= 0) {
-        return nearly_full(err);
+ * nobody uses makes room. */
+static bool is_room_on_disk(mr_store *store, int32_t env, int64_t cost) {
+    int64_t slack, waiting = 0;
+    if (mr_place_room(&store->place, &slack) >= cost + slack) {
+        return true;
     }
-    MR_TRY(mr_place_mark(&store->place, err));
-    return tight && !make_room(store, env, 2 * bytes) ? nearly_full(err) : MR_OK;
+    if (!mr_env_give_back(store->envs[env], &waiting)) {
+        return false;
+    }
+    int64_t lacking = cost + slack - mr_place_room(&store->place, &slack);
+    if (lacking > waiting && !exchange(store, env, lacking)) {
+        return false;
+    }
+    return mr_place_room(&store->place, &slack) >= cost;
+}
+
+static mr_status may_write(mr_store *store, int32_t env, const group *g, mr_error *err) {
+    if (!is_room_on_disk(store, env, mr_env_cost(store->envs[env], g->items, g->n))) {
+        return mr_fail(err, MR_E_LIMIT, "the file system is nearly full");
+    }
+    return mr_place_mark(&store->place, err);
 }
 
 static void finish_group(mr_store *store, group *g) {
@@ -370,7 +389,7 @@ static void finish_group(mr_store *store, group *g) {
 }
 
 static void write_or_refuse(mr_store *store, int32_t env, const group *g, mr_error *err) {
-    mr_status allowed = is_closed(store, env) ? MR_LATER : may_write(store, env, g->bytes, err);
+    mr_status allowed = is_closed(store, env) ? MR_LATER : may_write(store, env, g, err);
     if (allowed != MR_OK) {
         atomic_fetch_add(&store->refused, g->n);
     }

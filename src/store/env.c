@@ -52,7 +52,11 @@ typedef struct call {
     int result;
     bool faulted; /* ended by the guard, not by LMDB */
     size_t page;
-    size_t unused_pages; /* look_at_lists: freed ones, and those beyond the last */
+    size_t unused_pages;  /* look_at_lists: freed ones, and those beyond the last */
+    size_t oldest;        /* give_lists: the state that some reader sees */
+    size_t waiting_pages; /* freed ones that a reader may see */
+    mdb_filehandle_t file;
+    bool refused; /* by the file system */
 } call;
 
 static void do_get(void *user) {
@@ -215,28 +219,27 @@ static void look_at_tree(void *user) {
     c->result = c->result == MDB_NOTFOUND ? 0 : c->result;
 }
 
-static int look_at(mr_env *env, MDB_dbi dbi, void (*body)(void *), size_t *unused_pages) {
-    call c = {.lmdb = env->lmdb, .page = env->page};
-    int code = begin(env, MDB_RDONLY, &c.txn);
+static int look_at(mr_env *env, MDB_dbi dbi, void (*body)(void *), call *c) {
+    *c = (call){.lmdb = env->lmdb, .page = env->page};
+    int code = begin(env, MDB_RDONLY, &c->txn);
     if (code != 0) {
         return code;
     }
-    code = mdb_cursor_open(c.txn, dbi, &c.cursor);
-    code = code ? code : guarded(env, body, &c);
-    if (c.cursor) {
-        mdb_cursor_close(c.cursor);
+    code = mdb_cursor_open(c->txn, dbi, &c->cursor);
+    code = code ? code : guarded(env, body, c);
+    if (c->cursor) {
+        mdb_cursor_close(c->cursor);
     }
-    mdb_txn_abort(c.txn);
-    *unused_pages = c.unused_pages;
+    mdb_txn_abort(c->txn);
     return code;
 }
 
 enum { FREE_PAGES = 0 }; /* LMDB's own table */
 
 bool mr_env_is_sound(mr_env *env) {
-    size_t ignored;
-    return look_at(env, FREE_PAGES, look_at_lists, &ignored) == 0 &&
-           look_at(env, env->dbi, look_at_tree, &ignored) == 0;
+    call c;
+    return look_at(env, FREE_PAGES, look_at_lists, &c) == 0 &&
+           look_at(env, env->dbi, look_at_tree, &c) == 0;
 }
 
 void mr_env_doubt(mr_env *env) {
@@ -247,7 +250,9 @@ static int begin_write(mr_env *env, MDB_txn **txn, size_t *unused_pages) {
     if (env->torn || !wait_for_turn(env)) {
         return EBUSY;
     }
-    int code = look_at(env, FREE_PAGES, look_at_lists, unused_pages);
+    call c;
+    int code = look_at(env, FREE_PAGES, look_at_lists, &c);
+    *unused_pages = c.unused_pages;
     code = code ? code : begin(env, 0, txn);
     if (code != 0) {
         lock_turn(env, F_UNLCK);
@@ -533,6 +538,15 @@ static bool is_room(const mr_env *env, const mr_env_item *items, int32_t n, size
     return needed <= unused_pages;
 }
 
+/* Of the tree a page for each value, and some for the lists of free pages. */
+int64_t mr_env_cost(const mr_env *env, const mr_env_item *items, int32_t n) {
+    size_t pages = 64;
+    for (int32_t i = 0; i < n; i++) {
+        pages += pages_of(env, items[i].size) + 1;
+    }
+    return (int64_t)(pages * env->page);
+}
+
 mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_error *err) {
     MDB_txn *txn = NULL;
     size_t unused_pages = 0;
@@ -633,6 +647,73 @@ mr_status mr_env_delete(mr_env *env, mr_env_choose *choose, void *user, int64_t 
     return code == 0 ? MR_OK : failed(err, code, "cannot delete from the store");
 }
 
+/* ---- Giving back ----
+ * LMDB keeps the pages of what was deleted, and takes those for a value only where enough lie side
+ * by side; otherwise the file grows. On a full disk they are better given back: what is written
+ * then takes as much as it is large, into whichever pages it goes. */
+
+/* A line for each reader: process, thread, and the state that it sees, or "-". */
+static int note_oldest(const char *line, void *user) {
+    call *c = user;
+    size_t seen;
+    if (sscanf(line, "%*d %*x %zu", &seen) == 1 && seen < c->oldest) {
+        c->oldest = seen;
+    }
+    return 0;
+}
+
+static void give_run(call *c, size_t page, size_t n) {
+    off_t from = (off_t)(page * c->page), length = (off_t)(n * c->page);
+    off_t data = lseek(c->file, from, SEEK_DATA);
+    if (data >= from && data < from + length &&
+        fallocate(c->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, length) != 0) {
+        c->refused = true;
+    }
+}
+
+/* Lists count downwards. */
+static void give_list(call *c, const size_t *list) {
+    for (size_t i = 1, n; i <= list[0] && !c->refused; i += n) {
+        for (n = 1; i + n <= list[0] && list[i + n] == list[i] - n; n++) {
+        }
+        give_run(c, list[i] - n + 1, n);
+    }
+}
+
+/* A list's key is the change that freed its pages: they belong to states before that. The state
+ * that we see ourselves is the last one, and among those of the readers. */
+static void give_lists(void *user) {
+    call *c = user;
+    c->oldest = SIZE_MAX;
+    c->result = mdb_env_get_fd(c->lmdb, &c->file);
+    c->result = c->result ? c->result : mdb_reader_list(c->lmdb, note_oldest, c) < 0 ? EIO : 0;
+    c->oldest = c->oldest == SIZE_MAX ? 0 : c->oldest;
+    for (c->op = MDB_FIRST; c->result == 0; c->op = MDB_NEXT) {
+        c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
+        if (c->result == 0 && *(const size_t *)c->key.mv_data < c->oldest) {
+            give_list(c, c->data.mv_data);
+        } else if (c->result == 0) {
+            c->waiting_pages += *(const size_t *)c->data.mv_data;
+        }
+    }
+    c->result = c->result == MDB_NOTFOUND ? 0 : c->result;
+}
+
+/* With LMDB's lock taken, so that nobody takes a page meanwhile; its lists were just looked at. */
+bool mr_env_give_back(mr_env *env, int64_t *waiting) {
+    MDB_txn *txn = NULL;
+    size_t ignored = 0;
+    call c;
+    if (begin_write(env, &txn, &ignored) != 0) {
+        return false;
+    }
+    int code = look_at(env, FREE_PAGES, give_lists, &c);
+    mdb_txn_abort(txn);
+    lock_turn(env, F_UNLCK);
+    *waiting = (int64_t)(c.waiting_pages * env->page);
+    return code == 0 && !c.refused;
+}
+
 /* ---- Looking at everything ---- */
 mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *err) {
     MDB_txn *txn = NULL;
@@ -660,8 +741,11 @@ mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *er
 int64_t mr_env_bytes(const mr_env *env) {
     mdb_filehandle_t file;
     struct stat info;
-    bool known = mdb_env_get_fd(env->lmdb, &file) == 0 && fstat(file, &info) == 0;
-    return known ? (int64_t)info.st_size : 0;
+    if (mdb_env_get_fd(env->lmdb, &file) != 0 || fstat(file, &info) != 0) {
+        return 0;
+    }
+    int64_t there = (int64_t)info.st_blocks * 512;
+    return there < (int64_t)info.st_size ? there : (int64_t)info.st_size;
 }
 
 /* ---- Notes ---- */

@@ -53,6 +53,7 @@ typedef enum mr_env_result {
 
 /* All or nothing. */
 mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_error *err);
+int64_t mr_env_cost(const mr_env *env, const mr_env_item *items, int32_t n); /* on disk, at most */
 
 /* Asked for each entry in turn; true: delete it. */
 typedef bool mr_env_choose(void *user, const mr_store_key *key, size_t size);
@@ -61,13 +62,17 @@ typedef bool mr_env_choose(void *user, const mr_store_key *key, size_t size);
  * entries were seen. Returns the bytes freed; *n counts entries. */
 int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *user, int64_t *n);
 
+/* Gives the room of what was deleted back to the file system; the file keeps its length. Not yet
+ * that of the last change and of what readers still see, which is counted. False: it cannot. */
+bool mr_env_give_back(mr_env *env, int64_t *waiting);
+
 /* Deletes all chosen entries. */
 mr_status mr_env_delete(mr_env *env, mr_env_choose *choose, void *user, int64_t *n, mr_error *err);
 
 /* Visits every entry with its value; false ends the walk. */
 typedef bool mr_env_visit(void *user, const mr_store_key *key, const void *data, size_t size);
 mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *err);
-int64_t mr_env_bytes(const mr_env *env); /* of the file */
+int64_t mr_env_bytes(const mr_env *env); /* of the file, on disk */
 
 /* ---- Notes: small texts of one size, changed in one transaction ---- */
 #define MR_NOTE_BYTES 1024

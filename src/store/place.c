@@ -54,9 +54,19 @@ static bool begins_at_home(const char *path) {
     return path[0] == '~' && (path[1] == '/' || path[1] == '\0');
 }
 
+/* A store's folder is made private, and goes with it. */
+static bool is_home(const char *path) {
+    return begins_at_home(path) && path[1 + strspn(path + 1, "/.")] == '\0';
+}
+
 char *mr_place_path(const mr_store_params *params, mr_error *err) {
     const char *xdg = getenv("XDG_CACHE_HOME");
     char user[24], *path;
+    if (is_home(params->path)) {
+        mr_fail(err, MR_E_NOT_FOUND, "the home folder itself cannot be a store");
+        mr_hint(err, "name a folder in it: \"~/store\"");
+        return NULL;
+    }
     snprintf(user, sizeof user, "%u", (unsigned)geteuid());
     if (begins_at_home(params->path)) {
         path = in_home(params->path + 1);

@@ -379,6 +379,13 @@ static bool look_at_read_only_disk(void) {
     return true;
 }
 
+static int64_t free_above_reserve(void) {
+    struct statvfs info;
+    return statvfs(store, &info) == 0
+               ? ((int64_t)info.f_bavail - (int64_t)info.f_blocks / 20) * (int64_t)info.f_frsize
+               : INT64_MIN;
+}
+
 /* The disk, not the store's size, is the limit: an old pipeline's values make room for a new one's.
  */
 static bool exchange_on_small_disk(void) {
@@ -396,9 +403,37 @@ static bool exchange_on_small_disk(void) {
         CHECK(is_right(&result));
         CHECK_INT(s[i].cache.stored, >, 1000);
         CHECK_INT(s[i].cache.refused, >, 0);
+        CHECK_INT(free_above_reserve(), >=, 0);
     }
     CHECK_INT(s[0].cache.evicted, ==, 0);
     CHECK_INT(s[1].cache.evicted, >, 1000);
+    return true;
+}
+
+/* Values of another size do not fit into the places of the old ones: they make room all the same,
+ * the reserve stays free, and the way back is open. */
+static bool exchange_sizes_on_small_disk(void) {
+    enum { SMALL = 500, LARGE = 300, SMALL_BYTES = 30000, LARGE_BYTES = 100000 };
+    static const bool large[] = {false, false, true, true, true, false, false};
+    enum { RUNS = sizeof large / sizeof *large };
+    char cache[256];
+    said s[RUNS] = {{0}};
+    if (!mount_disk(5 * DISK)) {
+        return false;
+    }
+    snprintf(cache, sizeof cache, "{\"cache\": {\"path\": \"%s/s\", \"size\": \"100MB\"}},", store);
+    for (int i = 0; i < RUNS; i++) {
+        use_samples(large[i] ? LARGE : SMALL, large[i] ? LARGE_BYTES : SMALL_BYTES, "");
+        expected = rig_run();
+        use_samples(large[i] ? LARGE : SMALL, large[i] ? LARGE_BYTES : SMALL_BYTES, cache);
+        outcome result = run_noting(&s[i]);
+        CHECK(is_right(&result));
+        CHECK_INT(free_above_reserve(), >=, 0);
+    }
+    CHECK_INT(s[0].cache.stored * SMALL_BYTES, >, 3 * DISK);
+    CHECK_INT(s[1].cache.hits, >=, 2 * s[0].cache.stored);
+    CHECK_INT(s[4].cache.hits / 2 * LARGE_BYTES, >, 3 * DISK);
+    CHECK_INT(s[6].cache.hits / 2 * SMALL_BYTES, >, 3 * DISK);
     return true;
 }
 
@@ -428,6 +463,7 @@ static void run_on_disks(void) {
     on_a_disk(look_at_full_disk, "looking at a store on a full disk");
     on_a_disk(look_at_read_only_disk, "a store on a read-only disk");
     on_a_disk(exchange_on_small_disk, "a store that its disk limits");
+    on_a_disk(exchange_sizes_on_small_disk, "values of another size on a disk that limits");
 }
 
 TEST(disks_that_are_full_or_read_only) {

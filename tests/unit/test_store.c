@@ -423,10 +423,24 @@ TEST(a_path_may_begin_at_home) {
     snprintf(before, sizeof before, "%s", home ? home : "");
     setenv("HOME", "/some/home", 1);
     check_path("~/stores/a", "/some/home/stores/a");
-    check_path("~", "/some/home");
+    check_path("~/.stores", "/some/home/.stores");
     check_path("~other/store", "~other/store"); /* a name like any other */
     check_path("a/~/b", "a/~/b");
     setenv("HOME", before, 1);
+}
+
+/* It would become private, and go with the store. */
+TEST(the_home_folder_itself_is_no_store) {
+    static const char *const paths[] = {"~", "~/", "~//", "~/.", "~/./"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        const mr_store_params p = {.path = paths[i]};
+        mr_error err = MR_ERROR_INIT;
+        char *path = mr_place_path(&p, &err);
+        CHECK(path == NULL);
+        CHECK_HAS(err.text, "home folder");
+        CHECK_HAS(err.hint, "name a folder in it");
+        free(path);
+    }
 }
 
 /* ---- An environment ---- */
