@@ -111,7 +111,7 @@ static bool look(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *f
     if (!mr_store_find(part->reader, &part->key, &record, &chain->data)) {
         return false;
     }
-    bool queued = mr_store_is_queued(part->reader);
+    bool was_there = mr_store_was_there(part->reader, cache->plan);
     *status = load(chain, job, cache, &record, fields, err);
     if (*status != MR_OK || !chain->recall.in_place) {
         mr_store_done(part->reader);
@@ -125,7 +125,7 @@ static bool look(mr_chain *chain, const mr_chain_job *job, int32_t c, mr_view *f
         *status = MR_OK;
         return false;
     }
-    if (*status == MR_OK && !queued) {
+    if (*status == MR_OK && was_there) {
         mr_store_tally(cache->store, cache->plan, true);
     }
     if (*status == MR_OK) {

@@ -240,22 +240,18 @@ static const mr_joined *plan_of(const mr_store *store, const mr_store_key *key) 
     return NULL;
 }
 
-/* Rounds are counted modulo 2^16. */
-static bool is_older(uint16_t stamp, uint16_t than) {
-    return stamp != than && (uint16_t)(than - stamp) < 0x8000;
-}
-
 /* An epoch begins, for the plan, while the last samples of the one before are still being made: so
  * what was not used since the one before that began is what a whole epoch passed by. */
 static bool is_forgotten(const mr_joined *plan, uint16_t stamp) {
-    return plan->whole && plan->epochs > 2 && stamp && is_older(stamp, plan->began[2]);
+    return plan->whole && plan->epochs > 2 && stamp && mr_use_is_older(stamp, plan->began[2]);
 }
 
 /* Ops may be the same and the dataset another one. A plan that looked often and found next to
  * nothing has no claim on what lay there before it came. */
 static bool is_strangers(const mr_joined *plan, uint16_t stamp) {
     int64_t found = atomic_load(&plan->found), missed = atomic_load(&plan->missed);
-    return missed >= MR_PLAN_TRIAL && found < missed / 16 && is_older(stamp, plan->first);
+    return missed >= MR_PLAN_TRIAL && found < missed / 16 &&
+           mr_use_is_older(stamp, (uint16_t)atomic_load(&plan->first));
 }
 
 static bool is_victim(void *user, const mr_store_key *key, size_t size) {

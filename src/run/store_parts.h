@@ -34,9 +34,9 @@ typedef struct mr_joined {
     int32_t users;
     bool whole;
     int32_t epochs;
-    uint16_t first;    /* round in which the first epoch began */
-    uint16_t began[3]; /* rounds in which this epoch and the two before it began */
-    _Atomic int64_t found, missed;
+    uint16_t began[3];             /* rounds in which this epoch and the two before it began */
+    atomic_uint first;             /* round in which the first epoch began */
+    _Atomic int64_t found, missed; /* found: of what was there before */
 } mr_joined;
 
 struct mr_store {

@@ -319,7 +319,9 @@ void mr_store_epoch(mr_store *store, int32_t plan) {
         joined->began[2] = joined->began[1];
         joined->began[1] = joined->began[0];
         joined->began[0] = round;
-        joined->first = joined->epochs++ == 0 ? round : joined->first;
+        if (joined->epochs++ == 0) {
+            atomic_store(&joined->first, round);
+        }
     }
     pthread_mutex_unlock(&store->lock);
     reopen(store); /* something may have become old */
@@ -386,6 +388,7 @@ struct mr_store_reader {
     mr_env_reader *envs[MR_MAX_ENVS]; /* opened when first needed */
     mr_env_reader *active;
     mr_pending *held;
+    uint16_t stamp; /* that what was found had before */
 };
 
 mr_store_reader *mr_store_reader_new(mr_store *store) {
@@ -461,7 +464,7 @@ bool mr_store_find(mr_store_reader *reader, const mr_store_key *key, mr_record *
     bool found = look_up(reader, key, &data, &size);
     mr_status status = found ? mr_record_open(record, key, data, size, arena) : MR_E_NOT_FOUND;
     if (status == MR_OK) {
-        mr_use_touch(&store->use, key, (uint16_t)atomic_load(&store->round));
+        reader->stamp = mr_use_touch(&store->use, key, (uint16_t)atomic_load(&store->round));
         return true;
     }
     mr_store_done(reader);
@@ -471,8 +474,9 @@ bool mr_store_find(mr_store_reader *reader, const mr_store_key *key, mr_record *
     return false;
 }
 
-bool mr_store_is_queued(const mr_store_reader *reader) {
-    return reader->held != NULL;
+bool mr_store_was_there(const mr_store_reader *reader, int32_t plan) {
+    return plan >= 0 && !reader->held &&
+           mr_use_is_older(reader->stamp, (uint16_t)atomic_load(&reader->store->plans[plan].first));
 }
 
 bool mr_store_has(mr_store_reader *reader, const mr_store_key *key) {

@@ -44,7 +44,7 @@ bool mr_store_trouble(mr_store *store, char *text, size_t size);
 int32_t mr_store_join(mr_store *store, const mr_store_plan *plan);
 void mr_store_epoch(mr_store *store, int32_t plan);
 void mr_store_leave(mr_store *store, int32_t plan, int64_t hits, int64_t misses);
-/* What it looked for; what was found in the queue is not told. */
+/* What it looked for; found: only what was there before it came. */
 void mr_store_tally(mr_store *store, int32_t plan, bool found);
 
 int64_t mr_store_clock(void); /* nanoseconds that only go forward */
@@ -55,7 +55,8 @@ mr_store_reader *mr_store_reader_new(mr_store *store); /* NULL: no memory, or to
 void mr_store_reader_free(mr_store_reader *reader);
 bool mr_store_find(mr_store_reader *reader, const mr_store_key *key, mr_record *record,
                    mr_arena *arena);
-bool mr_store_is_queued(const mr_store_reader *reader); /* found, and not written so far */
+/* What was found was stored before the plan came, and is found by it for the first time. */
+bool mr_store_was_there(const mr_store_reader *reader, int32_t plan);
 void mr_store_done(mr_store_reader *reader);
 
 /* Is it there? Then it is also fetched from disk. It may be gone a moment later. */

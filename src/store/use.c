@@ -67,9 +67,11 @@ static void do_read(void *user) {
 
 static void do_write(void *user) {
     touch *a = user;
-    if (atomic_load_explicit(&a->table->stamps[a->slot], memory_order_relaxed) != a->value) {
+    uint16_t before = atomic_load_explicit(&a->table->stamps[a->slot], memory_order_relaxed);
+    if (before != a->value) {
         atomic_store_explicit(&a->table->stamps[a->slot], a->value, memory_order_relaxed);
     }
+    a->value = before;
 }
 
 static void do_round(void *user) {
@@ -114,8 +116,8 @@ void mr_use_expect(const mr_use *use, const mr_store_key *key) {
     }
 }
 
-void mr_use_touch(mr_use *use, const mr_store_key *key, uint16_t round) {
-    run_access(use, key, round, do_write);
+uint16_t mr_use_touch(mr_use *use, const mr_store_key *key, uint16_t round) {
+    return run_access(use, key, round, do_write);
 }
 
 void mr_use_clear(mr_use *use, const mr_store_key *key) {
@@ -124,4 +126,9 @@ void mr_use_clear(mr_use *use, const mr_store_key *key) {
 
 uint16_t mr_use_stamp(const mr_use *use, const mr_store_key *key) {
     return run_access(use, key, 0, do_read);
+}
+
+/* Rounds are counted modulo 2^16. */
+bool mr_use_is_older(uint16_t stamp, uint16_t than) {
+    return stamp == 0 || (stamp != than && (uint16_t)(than - stamp) < 0x8000);
 }

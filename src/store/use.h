@@ -23,9 +23,10 @@ uint16_t mr_use_round(const mr_use *use);
 uint16_t mr_use_next_round(mr_use *use);
 
 void mr_use_expect(const mr_use *use, const mr_store_key *key); /* will be touched soon */
-void mr_use_touch(mr_use *use, const mr_store_key *key, uint16_t round);
+uint16_t mr_use_touch(mr_use *use, const mr_store_key *key, uint16_t round); /* stamp until now */
 void mr_use_clear(mr_use *use, const mr_store_key *key);
 uint16_t mr_use_stamp(const mr_use *use, const mr_store_key *key); /* 0: none */
+bool mr_use_is_older(uint16_t stamp, uint16_t than);               /* none is older than any */
 
 /* Bytes of the table for a store of this size. */
 int64_t mr_use_bytes(int64_t store_size);
