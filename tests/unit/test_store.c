@@ -552,6 +552,44 @@ TEST(something_can_be_evicted_from_the_fullest_environment) {
     end();
 }
 
+/* What a reader sees stays; the rest goes back to the file system, and what is put then is whole.
+ */
+TEST(the_room_of_deleted_values_is_given_back) {
+    enum { N = 40, SIZE = 20000 };
+    begin(8000000);
+    mr_env *env = open_env(2000000);
+    mr_env_reader *reader = mr_env_reader_new(env), *other = mr_env_reader_new(env);
+    const void *seen = NULL;
+    int64_t evicted = 0, waiting = 0;
+    size_t size = 0;
+    mr_store_key key = key_of(7);
+    for (uint64_t i = 0; i < N; i++) {
+        CHECK_INT(put(env, i, SIZE), ==, MR_ENV_OK);
+    }
+    CHECK(mr_env_begin(reader) && mr_env_find(reader, &key, &seen, &size));
+    CHECK_INT(mr_env_evict(env, INT64_MAX, choose_all, NULL, &evicted), >=, N * SIZE);
+    CHECK_INT(put(env, N, SIZE), ==, MR_ENV_OK);
+    CHECK_INT(put(env, N + 1, SIZE), ==, MR_ENV_OK);
+    CHECK(mr_env_give_back(env, &waiting));
+    CHECK_INT(waiting, >=, N * SIZE);
+    CHECK(size == SIZE && ((const unsigned char *)seen)[0] == 7);
+    CHECK(size == SIZE && ((const unsigned char *)seen)[SIZE - 1] == 7);
+    mr_env_end(reader);
+    int64_t before = mr_env_bytes(env);
+    CHECK(mr_env_give_back(env, &waiting));
+    CHECK_INT(waiting, <, 3 * SIZE);
+    CHECK_INT(mr_env_bytes(env), <, before - N / 2 * SIZE);
+    CHECK(mr_env_is_sound(env));
+    for (uint64_t i = N; i < 2 * N; i++) {
+        CHECK(i < N + 2 || put(env, i, SIZE) == MR_ENV_OK);
+        CHECK(has(other, i, SIZE));
+    }
+    mr_env_reader_free(other);
+    mr_env_reader_free(reader);
+    mr_env_close(env);
+    end();
+}
+
 /* A process that is killed while it reads holds on to what it read, until somebody looks. */
 static pid_t start_reader(int ready[2]) {
     fflush(NULL);
