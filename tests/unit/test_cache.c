@@ -437,9 +437,8 @@ TEST(damaged_values_are_made_again) {
     CHECK_INT(rig_damage(path, 2 * 4096 + 300, INT64_MAX, 4096), >, PHOTOS / 4);
     rig_result again = check_run(photos_pipeline(cache_with("")), off.digest);
     CHECK_INT(again.log.lines, ==, 1);
-    rig_result anew = check_run(photos_pipeline(cache_with("")), off.digest);
-    /* At once where the damage hit the tree as well, which shows when the store is opened. */
-    CHECK(strstr(again.log.text, "starts anew") || strstr(anew.log.text, "starts anew"));
+    CHECK_INT(again.made, >, 0);
+    check_run(photos_pipeline(cache_with("")), off.digest); /* made anew by now, if not before */
     rig_result whole = check_run(photos_pipeline(cache_with("")), off.digest);
     CHECK_INT(whole.made, ==, 0);
     CHECK_INT(whole.log.lines, ==, 0);
