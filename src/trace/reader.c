@@ -25,6 +25,15 @@ static mr_status not_whole(const char *path, size_t size, mr_error *err) {
     return MR_E_CORRUPT;
 }
 
+static bool is_harmless(const char *text) {
+    for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
+        if (*s < 0x20 || *s == 0x7F || (s[0] == 0xC2 && s[1] < 0xA0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool escape(json_t *string) {
     size_t size = 4 * json_string_length(string) + 1;
     char *safe = mr_zalloc(1, size);
@@ -40,7 +49,7 @@ static bool escape_all(json_t *value) {
     const char *key;
     json_t *member;
     size_t i;
-    bool ok = json_is_string(value) ? escape(value) : true;
+    bool ok = !json_is_string(value) || is_harmless(json_string_value(value)) || escape(value);
     json_array_foreach(value, i, member) {
         ok = escape_all(member) && ok;
     }
