@@ -112,7 +112,8 @@ static size_t utf8_length(const unsigned char *s) {
 }
 
 static bool is_control(const unsigned char *s, size_t length) {
-    return length == 1 && (s[0] < 0x20 || s[0] == 0x7F);
+    bool second_set = length == 2 && s[0] == 0xC2 && s[1] < 0xA0;
+    return second_set || (length == 1 && (s[0] < 0x20 || s[0] == 0x7F));
 }
 
 char *mr_text_escape(char *buffer, size_t size, const char *text) {

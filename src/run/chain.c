@@ -211,7 +211,10 @@ mr_status mr_chain_fill_rest(mr_chain *chain, const mr_chain_job *job, const mr_
                              mr_view *fields, mr_error *err) {
     const mr_pipeline *p = chain->pipeline;
     MR_TRY(offer_memory(chain, job, 0, p->n_source_fields, fields, err));
-    MR_TRY(p->source->fill(chain->source_state, job->sample, NULL, 0, fields, err));
+    mr_chain_job without_bytes = *job;
+    without_bytes.bytes = NULL;
+    without_bytes.n_bytes = 0;
+    MR_TRY(call_source(chain, &without_bytes, fields, err));
     for (int32_t f = 0; f < p->n_source_fields; f++) {
         if (!is_kept(cache, f) && fields[f].data) {
             MR_TRY(settle(chain, job, f, &fields[f], err));

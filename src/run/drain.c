@@ -34,6 +34,7 @@ struct mr_drain {
     mr_probe probes[PROBES];
     uint64_t addresses[ADDRESSES]; /* 0: free */
     size_t n_addresses;
+    int64_t no_room_for; /* probes with others */
 };
 
 /* ---- Writing ---- */
@@ -104,12 +105,7 @@ int32_t mr_drain_slowest(mr_drain *drain, const mr_slow_sample **out) {
 }
 
 /* ---- Carrying ---- */
-/* One rate for the whole trace, measured when first needed: with a better one later, spans that end
- * together would no longer do so. */
 static void to_nanoseconds(mr_drain *drain, size_t n) {
-    if (drain->rate.start == 0) {
-        drain->rate = mr_ticks_rate(&drain->tracks->clock);
-    }
     mr_tick_rate rate = drain->rate;
     for (size_t i = 0; i < n; i++) {
         mr_time_span *span = &drain->piece[i];
@@ -143,13 +139,16 @@ static void note_address(mr_drain *drain, uint64_t address) {
         drain->addresses[at] = address;
         drain->n_addresses += address != 0;
     }
+    drain->no_room_for += drain->addresses[at] != address;
 }
 
-static void carry_probes(mr_drain *drain, int32_t track) {
+/* Their times are the kernel's, made to fit those of spans that end at about the same time: `zero`
+ * is by now's reading of both clocks. */
+static void carry_probes(mr_drain *drain, int32_t track, int64_t zero) {
     mr_probes *from = &drain->tracks->list[track]->probes;
     size_t n;
     do {
-        n = mr_probes_take(from, drain->tracks->clock.start_ns, drain->probes, PROBES);
+        n = mr_probes_take(from, zero, drain->probes, PROBES);
         for (size_t i = 0; i < n; i++) {
             note_address(drain, drain->probes[i].address);
         }
@@ -165,22 +164,27 @@ static int lowest_first(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-size_t mr_drain_addresses(mr_drain *drain, const uint64_t **out) {
+size_t mr_drain_addresses(mr_drain *drain, const uint64_t **out, int64_t *no_room_for) {
     qsort(drain->addresses, ADDRESSES, sizeof *drain->addresses, lowest_first);
     *out = drain->addresses + ADDRESSES - drain->n_addresses;
+    *no_room_for = drain->no_room_for;
     return drain->n_addresses;
 }
 
-/* Returns how many spans came from the fullest ring. */
+/* One rate for the whole trace, measured when first needed: with a better one later, spans that end
+ * together would no longer do so. Returns how many spans came from the fullest ring. */
 static size_t carry_all(mr_drain *drain) {
     size_t most = 0;
+    if (drain->rate.start == 0) {
+        drain->rate = mr_ticks_rate(&drain->tracks->clock);
+    }
     for (int32_t i = 0; i < drain->tracks->n; i++) {
         size_t here = 0, n;
         do {
             n = carry_piece(drain, i);
             here += n;
         } while (n == PIECE);
-        carry_probes(drain, i);
+        carry_probes(drain, i, mr_ticks_zero(&drain->tracks->clock, drain->rate));
         most = here > most ? here : most;
     }
     return most;

@@ -28,9 +28,9 @@ typedef struct mr_slow_sample {
 } mr_slow_sample;
 int32_t mr_drain_slowest(mr_drain *drain, const mr_slow_sample **out);
 
-/* The addresses of all probes, ascending, each once. After mr_drain_finish, which is the last to
- * add to them. */
-size_t mr_drain_addresses(mr_drain *drain, const uint64_t **out);
+/* The addresses of all probes but `no_room_for`, ascending, each once. After mr_drain_finish, which
+ * is the last to add to them. */
+size_t mr_drain_addresses(mr_drain *drain, const uint64_t **out, int64_t *no_room_for);
 
 /* Writes the last chunk, a JSON object, then closes and frees. NULL allowed for both. */
 void mr_drain_close(mr_drain *drain, const char *end);

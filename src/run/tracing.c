@@ -223,33 +223,67 @@ static json_t *whole_json(const mr_loader *loader) {
     return array;
 }
 
+/* ---- The last word about probes ---- */
+typedef struct probed {
+    int32_t workers, refused;
+    uint64_t lost;
+    const mr_probes *why; /* of one that was refused, or NULL */
+    int64_t unnamed;
+} probed;
+
+static probed count_probed(const mr_tracks *tracks) {
+    probed all = {0};
+    for (int32_t i = 0; i < tracks->n; i++) {
+        const mr_probes *probes = &tracks->list[i]->probes;
+        all.workers += tracks->list[i]->kind == MR_TRACK_WORKER;
+        all.refused += probes->refused != 0;
+        all.lost += probes->lost;
+        all.why = probes->refused ? probes : all.why;
+    }
+    return all;
+}
+
+static const char *usual_reason(const mr_probes *why) {
+    if (why->no_memory) {
+        return "; kernel.perf_event_mlock_kb and ulimit -l leave no memory for it";
+    }
+    return why->refused == EACCES || why->refused == EPERM
+               ? "; kernel.perf_event_paranoid above 2 or the rules of a container forbid it"
+               : "";
+}
+
+static void note_probed(const probed *all, char *note, size_t size) {
+    if (all->refused > 0 && all->refused == all->workers) {
+        snprintf(note, size,
+                 "which functions the ops spend their time in is not to be seen here: the kernel "
+                 "lets no thread be probed (%s)%s",
+                 strerrordesc_np(all->why->refused), usual_reason(all->why));
+    } else if (all->refused > 0) {
+        snprintf(note, size,
+                 "%d of %d workers could be probed, the kernel refused the others (%s)%s",
+                 all->workers - all->refused, all->workers, strerrordesc_np(all->why->refused),
+                 usual_reason(all->why));
+    } else if (all->unnamed > 0) {
+        snprintf(note, size,
+                 "%lld probes came after room for their addresses was used up: their "
+                 "functions are not named",
+                 (long long)all->unnamed);
+    }
+}
+
 /* What the probes need besides themselves: whether there could be any, and names. */
 static json_t *probes_json(const mr_loader *loader) {
     const uint64_t *addresses;
-    size_t n = mr_drain_addresses(loader->drain, &addresses);
-    uint64_t lost = 0;
-    int refused = 0;
-    for (int32_t i = 0; i < loader->tracks.n; i++) {
-        const mr_probes *probes = &loader->tracks.list[i]->probes;
-        lost += probes->lost;
-        refused = probes->refused ? probes->refused : refused;
-    }
+    probed all = count_probed(&loader->tracks);
+    size_t n = mr_drain_addresses(loader->drain, &addresses, &all.unnamed);
     char note[256] = "";
-    if (refused) {
-        bool forbidden = refused == EACCES || refused == EPERM;
-        snprintf(note, sizeof note,
-                 "which functions the ops spend their time in is not to be seen here: the kernel "
-                 "lets no thread be probed (%s)%s",
-                 strerrordesc_np(refused),
-                 forbidden ? "; kernel.perf_event_paranoid above 2 or the rules of a container "
-                             "forbid it"
-                           : "");
-    }
+    note_probed(&all, note, sizeof note);
     return json_pack("{s:s, s:I, s:I, s:o?}", "note", note, "period_ns",
-                     (json_int_t)MR_PROBE_PERIOD, "lost", (json_int_t)lost, "functions",
+                     (json_int_t)MR_PROBE_PERIOD, "lost", (json_int_t)all.lost, "functions",
                      mr_functions_json(addresses, n));
 }
 
+/* ---- The last word as a whole ---- */
 static char *end_text(const mr_loader *loader) {
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);

@@ -4,7 +4,6 @@
  * is the usual one. */
 #include "span/probe.h"
 
-#include <asm/perf_regs.h>
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <string.h>
@@ -14,14 +13,16 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
+#include <asm/perf_regs.h>
 #define STACK_POINTER PERF_REG_X86_SP
 #elif defined(__aarch64__)
+#include <asm/perf_regs.h>
 #define STACK_POINTER PERF_REG_ARM64_SP
 #endif
 
-/* Pages of data: a third of a second, and half of what the kernel lets a user have per CPU; less
- * where that is used up. */
-enum { MOST_PAGES = 64, LEAST_PAGES = 4 };
+/* Pages of data: 15 probes, while the ring is emptied after two. The kernel lets a user have 516 KB
+ * per CPU for all rings; less where that is used up. */
+enum { MOST_PAGES = 16, LEAST_PAGES = 4 };
 
 /* ---- Opening ---- */
 #ifdef STACK_POINTER
@@ -70,6 +71,7 @@ void mr_probes_open(mr_probes *probes) {
     void *ring = fd < 0 ? NULL : map_ring(fd, &probes->size);
     probes->fd = fd;
     probes->refused = ring ? 0 : errno;
+    probes->no_memory = fd >= 0 && !ring;
     if (fd >= 0 && !ring) {
         close(fd);
     }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe.h - where a thread is, looked at some two hundred times a second while a trace is written.
  *
- * Each time a thread has used so much CPU time in its own code, the kernel notes the address it is
- * at and copies the top of its stack into a ring (perf_event_open). Which op is running stands on
- * that stack: whoever calls an op leaves a mark there for as long as the call lasts, and the mark
- * nearest to the stack pointer is that of the innermost op. So no clock is compared and no frame is
+ * Each time a thread has used so much CPU time the kernel notes, unless it is at work itself, the
+ * address the thread is at and copies the top of its stack into a ring (perf_event_open). Which op
+ * is running stands on that stack: whoever calls an op leaves a mark there for as long as the call
+ * lasts, and the mark nearest to the stack pointer is that of the innermost op. So no frame is
  * walked, which libraries built without frame pointers would not allow; and ops that run together
- * row by row are told apart in every sample. */
+ * row by row are told apart in every sample. Code that lies deeper than what is copied, as where
+ * Python calls C, has no mark: whoever reads the trace finds its op by the time
+ * (trace/functions.c).
+ */
 #ifndef MR_SPAN_PROBE_H
 #define MR_SPAN_PROBE_H
 
@@ -47,6 +50,7 @@ typedef struct mr_probes {
     struct perf_event_mmap_page *_Atomic ring; /* NULL: not opened, or refused */
     int fd;                                    /* where there is a ring */
     int refused;                               /* errno of the call that was refused, or 0 */
+    bool no_memory;                            /* it was the one for the ring's memory */
     size_t size;                               /* of the ring's data; a power of two */
     uint64_t lost;                             /* that found no room; of the thread that takes */
 } mr_probes;

@@ -61,3 +61,10 @@ mr_tick_rate mr_ticks_rate(const mr_ticks *clock) {
     }
     return rate;
 }
+
+int64_t mr_ticks_zero(const mr_ticks *clock, mr_tick_rate rate) {
+    uint64_t ticks = clock->start;
+    int64_t ns = clock->start_ns;
+    read_pair(clock, &ticks, &ns);
+    return ns - (int64_t)mr_ticks_moment(rate, ticks);
+}

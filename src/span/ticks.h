@@ -34,6 +34,10 @@ int64_t mr_monotonic_ns(void);
 void mr_ticks_start(mr_ticks *clock);
 mr_tick_rate mr_ticks_rate(const mr_ticks *clock);
 
+/* The moment of CLOCK_MONOTONIC that counts as 0, judged now: the rate is not exact, and that clock
+ * may be put right meanwhile. */
+int64_t mr_ticks_zero(const mr_ticks *clock, mr_tick_rate rate);
+
 static inline uint64_t mr_ticks_now(const mr_ticks *clock) {
 #if defined(__x86_64__)
     if (clock->counter) {

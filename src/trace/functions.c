@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* functions.c - see functions.h. The file says for each probe what was running and at which
- * address, and its last chunk which functions those addresses are in: counting is all there is to
- * do. Neither is believed: places and functions may be any numbers in a damaged file. */
+/* functions.c - see functions.h. The file says for each probe at which address it was, in most
+ * cases what was running, and in its last chunk which functions those addresses are in. A probe
+ * that does not know what was running belongs to the op whose span it falls into: Python's calls
+ * lie too deep for a mark to be seen, but never run row by row with another op. None of it is
+ * believed: places, times and functions may be any numbers in a damaged file. */
 #include "trace/functions.h"
 
 #include <stdlib.h>
@@ -86,31 +88,94 @@ static int32_t place_of(const mr_trace *trace, const mr_probe *probe) {
                                              : -1;
 }
 
-/* ---- Counting: a number for each probe, sorted, so that equal ones follow each other ---- */
+/* ---- Finding what each probe was in ---- */
 typedef struct found {
     int32_t place;
+    int32_t track;
+    uint64_t at;
     int64_t function;
 } found;
-
-static int by_place(const void *a, const void *b) {
-    const found *x = a, *y = b;
-    int order = (x->place > y->place) - (x->place < y->place);
-    return order ? order : (x->function > y->function) - (x->function < y->function);
-}
 
 static int64_t find_all(mr_function_table *t, const mr_trace *trace, found *out) {
     int64_t n = 0;
     for (int64_t p = 0; p < trace->n_pieces; p++) {
         const mr_trace_piece *piece = &trace->pieces[p];
         for (int64_t i = 0; i < piece->n_probes; i++) {
-            int32_t place = place_of(trace, &piece->probes[i]);
+            const mr_probe *probe = &piece->probes[i];
+            int32_t place = place_of(trace, probe);
             t->damaged += place < 0;
             if (place >= 0) {
-                out[n++] = (found){place, function_at(t, piece->probes[i].address)};
+                out[n++] = (found){place, piece->track, probe->at, function_at(t, probe->address)};
             }
         }
     }
     return n;
+}
+
+/* ---- What ran, by the time, where no mark tells ---- */
+static int by_time(const void *a, const void *b) {
+    const found *x = a, *y = b;
+    int order = (x->track > y->track) - (x->track < y->track);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Not a stream's: which of its ops ran is not known. */
+static bool is_of_one(const mr_trace *trace, const mr_time_span *span) {
+    return (span->kind == MR_SPAN_OP || span->kind == MR_SPAN_FILL) &&
+           mr_trace_is_sound(trace, span);
+}
+
+/* Spans of one kind of work follow each other on a track, and so do probes: `from` is the first
+ * that no span has passed yet. Returns the next one's. */
+static int64_t give(const mr_trace *trace, const mr_time_span *span, int32_t track, found *all,
+                    int64_t from, int64_t n) {
+    const mr_probe like = {.kind = span->kind, .op = span->op};
+    int32_t nowhere = trace->n_ops + MR_SPAN_KINDS;
+    while (from < n && all[from].track == track && all[from].at < span->start) {
+        from++;
+    }
+    for (; from < n && all[from].track == track && all[from].at < span->start + span->duration;
+         from++) {
+        all[from].place = all[from].place == nowhere ? place_of(trace, &like) : all[from].place;
+    }
+    return from;
+}
+
+/* The probes are sorted by time; `next` has room for each track. */
+static void give_all(const mr_trace *trace, found *all, int64_t n, int64_t *next) {
+    for (int64_t i = n - 1; i >= 0; i--) {
+        next[all[i].track] = i;
+    }
+    for (int64_t p = 0; p < trace->n_pieces; p++) {
+        const mr_trace_piece *piece = &trace->pieces[p];
+        int64_t from = next[piece->track];
+        for (int64_t i = 0; i < piece->n; i++) {
+            if (is_of_one(trace, &piece->spans[i])) {
+                from = give(trace, &piece->spans[i], piece->track, all, from, n);
+            }
+        }
+        next[piece->track] = from;
+    }
+}
+
+static mr_status find_by_time(const mr_trace *trace, found *all, int64_t n, mr_error *err) {
+    int64_t *next = mr_zalloc((size_t)trace->n_tracks, sizeof *next);
+    if (!next) {
+        return mr_fail_memory(err, (size_t)trace->n_tracks * sizeof *next);
+    }
+    if (n > 0) {
+        qsort(all, (size_t)n, sizeof *all, by_time);
+        give_all(trace, all, n, next);
+    }
+    mr_free(next);
+    return MR_OK;
+}
+
+/* ---- Counting: sorted by place and function, so that equal ones follow each other ---- */
+static int by_place(const void *a, const void *b) {
+    const found *x = a, *y = b;
+    int order = (x->place > y->place) - (x->place < y->place);
+    return order ? order : (x->function > y->function) - (x->function < y->function);
 }
 
 static int most_first(const void *a, const void *b) {
@@ -147,9 +212,10 @@ static mr_status count_all(mr_function_table *t, const mr_trace *trace, mr_error
     mr_status status = all && t->lines ? MR_OK : mr_fail_memory(err, room * sizeof *all);
     if (status == MR_OK) {
         t->probes = find_all(t, trace, all);
-        if (t->probes > 0) {
-            qsort(all, (size_t)t->probes, sizeof *all, by_place);
-        }
+        status = find_by_time(trace, all, t->probes, err);
+    }
+    if (status == MR_OK && t->probes > 0) {
+        qsort(all, (size_t)t->probes, sizeof *all, by_place);
         count(t, all, t->probes);
     }
     mr_free(all);

@@ -33,7 +33,7 @@ typedef struct mr_function_table {
     int64_t damaged;  /* probes that cannot be */
     int64_t lost;     /* that the run had no room for */
     double period;    /* seconds of CPU time from one to the next */
-    const char *note; /* why there are none, or "" */
+    const char *note; /* why there are none or not all, or "" */
     mr_function *functions;
     int64_t n_functions;
     mr_function_place *places; /* ops in their order, then the others */

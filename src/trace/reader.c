@@ -25,9 +25,46 @@ static mr_status not_whole(const char *path, size_t size, mr_error *err) {
     return MR_E_CORRUPT;
 }
 
+static bool is_harmless(const char *text) {
+    for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
+        if (*s < 0x20 || *s == 0x7F || (s[0] == 0xC2 && s[1] < 0xA0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool escape(json_t *string) {
+    size_t size = 4 * json_string_length(string) + 1;
+    char *safe = mr_zalloc(1, size);
+    bool ok =
+        safe && json_string_set(string, mr_text_escape(safe, size, json_string_value(string))) == 0;
+    mr_free(safe);
+    return ok;
+}
+
+/* Who wrote the file wrote no control characters into it. Others may have, and names out of it
+ * reach terminals: every text is made harmless here, before anybody sees it. False: no memory. */
+static bool escape_all(json_t *value) {
+    const char *key;
+    json_t *member;
+    size_t i;
+    bool ok = !json_is_string(value) || is_harmless(json_string_value(value)) || escape(value);
+    json_array_foreach(value, i, member) {
+        ok = escape_all(member) && ok;
+    }
+    json_object_foreach(value, key, member) {
+        ok = escape_all(member) && ok;
+    }
+    return ok;
+}
+
 static mr_status load_json(const char *text, size_t size, json_t **out, mr_error *err) {
     json_error_t error;
     mr_status status = mr_json_load(out, text, size, JSON_REJECT_DUPLICATES, &error);
+    if (status == MR_OK && !escape_all(*out)) {
+        status = MR_E_MEMORY;
+    }
     return status == MR_E_MEMORY ? mr_fail_memory(err, size) : status;
 }
 

@@ -21,7 +21,7 @@ class Trace:
         magic, version, size = struct.unpack_from("<8sII", data)
         assert magic == b"MRTRACE\n" and version == 1
         self.header = json.loads(data[16:16 + size])
-        self.end, parts, probes, at = None, [], [np.zeros(0, PROBE)], 16 + size
+        self.end, parts, probes, at = None, [], [], 16 + size
         while at + 16 <= len(data):
             tag, track, size = struct.unpack_from("<IIQ", data, at)
             at += 16
@@ -30,13 +30,15 @@ class Trace:
                 spans = np.frombuffer(data, SPAN, n, at)
                 parts.append((np.full(n, track), spans))
             elif tag == 3:
-                probes.append(np.frombuffer(data, PROBE, size // PROBE.itemsize, at))
+                n = size // PROBE.itemsize
+                probes.append((np.full(n, track), np.frombuffer(data, PROBE, n, at)))
             elif tag == 2:
                 self.end = json.loads(data[at:at + size])
             at += size
         self.tracks = np.concatenate([t for t, _ in parts]) if parts else np.zeros(0, int)
         self.spans = np.concatenate([s for _, s in parts]) if parts else np.zeros(0, SPAN)
-        self.probes = np.concatenate(probes)
+        self.probe_tracks = np.concatenate([np.zeros(0, int), *(t for t, _ in probes)])
+        self.probes = np.concatenate([np.zeros(0, PROBE), *(p for _, p in probes)])
 
     def of(self, kind):
         return self.spans[self.spans["kind"] == KINDS.index(kind)]
@@ -68,14 +70,22 @@ def op_times(trace):
     return [{"name": op["name"], **t} for op, t in zip(ops, result)]
 
 
+def place_by_time(trace, track, at):
+    """What ran by itself on a track at a moment."""
+    s = trace.spans[(trace.tracks == track) & (trace.spans["start"] <= at)]
+    s = s[(s["start"] + s["duration"] > at) & np.isin(s["kind"], [1, 2])]
+    assert len(s) < 2
+    return "elsewhere" if not len(s) else "fill" if s["kind"][0] == 1 else trace.header["ops"][s["op"][0]]["name"]
+
+
 def function_counts(trace):
     """Probes by (what ran, object file, function), of a trace that was not cut off."""
     functions = trace.end["probes"]["functions"]
     result = collections.Counter()
-    for probe in trace.probes:
+    for track, probe in zip(trace.probe_tracks, trace.probes):
         kind, address = int(probe["kind"]), int(probe["address"])
         place = (trace.header["ops"][probe["op"]]["name"] if kind == 2
-                 else KINDS[kind] if kind < len(KINDS) else "elsewhere")
+                 else KINDS[kind] if kind < len(KINDS) else place_by_time(trace, track, probe["at"]))
         inside = [f for f in functions if f["from"] <= address < f["to"]]
         f = max(inside, key=lambda f: f["from"], default={"object": "", "name": None})
         name = f.get("name", f"+0x{f.get('offset', 0):x}") or "code that the trace does not name"

@@ -62,13 +62,41 @@ def test_figures_against_an_independent_reader(tmp_path, fuse):
     close(figures["verdict"]["rate"], spans.rate(trace))
 
 
+def are_probed(functions):
+    """Whether this machine lets any worker be probed; else the report must say so."""
+    if not functions["probes"]:
+        print("this machine lets no thread be probed, so that alone is checked")
+        assert "lets no thread be probed" in functions["note"]
+    return functions["probes"] > 0
+
+
+def numpy_below(x):
+    np.linalg.svd(np.full((48, 48), 0.5))
+    return x
+
+
+def callbacks(x):
+    """Python that C calls, twice over: far below the engine's frames."""
+    sorted(range(40), key=lambda i: sorted(range(30), key=lambda j: sum(range(8 + j)))[0] + i)
+    return x
+
+
+@pytest.mark.parametrize("function", [numpy_below, callbacks])
+def test_code_below_python_belongs_to_its_op(tmp_path, function):
+    pipeline = mr.synthetic(samples=400, shape=[8]).map(function).batch(8)
+    functions = traced(pipeline, tmp_path / "trace", threads=2).figures["functions"]
+    if not are_probed(functions):
+        return
+    probes = {place["name"]: place["probes"] for place in functions["places"]}
+    assert probes["map"] > 10 and probes["map"] > 0.9 * functions["probes"]
+    assert spans.function_counts(spans.Trace(tmp_path / "trace")).total() == functions["probes"]
+
+
 def test_functions_against_an_independent_reader(tmp_path):
     path = tmp_path / "trace"
     functions = traced(photos(), path, epochs=60, threads=2).figures["functions"]
     trace = spans.Trace(path)
-    if functions["note"]:
-        print("this machine lets no thread be probed, so that alone is checked")
-        assert "lets no thread be probed" in functions["note"] and not functions["probes"]
+    if not are_probed(functions):
         return
     wanted = spans.function_counts(trace)
     got = {(place["name"], f["object"], f["name"]): f["probes"]

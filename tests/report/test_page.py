@@ -108,11 +108,11 @@ def test_figures_in_the_page_are_those_of_the_spans(made):
     for kind in ("read", "wait_batch", "consume", "deliver", "seal"):
         for figure, value in spans.times(trace.of(kind)).items():
             assert close(f"kinds.{kind}.{figure}", value)
-    if trace.end["probes"]["note"]:
+    if trace.end["probes"]["note"] and not len(trace.probes):
         print("this machine lets no thread be probed: functions are not compared")
     else:
         decoding = sum(n for key, n in spans.function_counts(trace).items() if key[0] == "decode_image")
-        assert "functions" in page.sections and close("functions.decode_image", decoding)
+        assert "functions" in page.sections and close("functions.0", decoding)
     batches = spans.batch_times(trace).values()
     assert close("batch.wait", sum(b["wait"] for b in batches) / len(batches))
     assert close("batch.delay", sum(b["delay"] for b in batches) / len(batches))

@@ -99,25 +99,26 @@
   const functionsOf = op => functions.places.find(p => p.op === op);
   const functionName = f => f.object ? `${f.name}, ${f.object}` : f.name;
   const flameBelow = part => {
-    const empty = [{name: "", value: part.value, gap: true}];
-    if (!part.below) return empty;
+    const few = 30; /* probes that tell nothing about shares yet */
+    if (!part.below || part.below.probes < few) return [{name: "", value: part.value, gap: true}];
     const each = f => ({name: functionName(f), value: part.value * f.probes / part.below.probes, colour: part.colour, faint: true});
     const shown = part.below.functions.slice(0, 8), rest = part.below.probes - shown.reduce((sum, f) => sum + f.probes, 0);
     return [...shown.map(each), ...(rest > 0 ? [each({name: "other functions", probes: rest})] : [])];
   };
+  const placeKey = place => place.op >= 0 ? place.op : place.name; /* an op may occur twice */
   const functionRows = place => {
     const colour = place.op >= 0 ? opColour(place.op) : "var(--rest)", most = 8;
     const share = n => [el("span", {class: "bar", style: `background:${colour}; width:${64 * n / functions.probes}px`}), percent(n / functions.probes)];
     const rows = place.functions.slice(0, most).map(f => el("tr", {}, el("td", {}, f.name), el("td", {}, f.object),
-      el("td", {}, figure(`function.${place.name}.${f.name}`, f.probes, count(f.probes))), el("td", {}, percent(f.probes / place.probes)), el("td", {class: "barcell"}, ...share(f.probes))));
+      el("td", {}, figure(`function.${placeKey(place)}.${f.name}`, f.probes, count(f.probes))), el("td", {}, percent(f.probes / place.probes)), el("td", {class: "barcell"}, ...share(f.probes))));
     const rest = place.probes - place.functions.slice(0, most).reduce((sum, f) => sum + f.probes, 0);
     return [el("tr", {class: "group"}, el("td", {colspan: 2}, el("span", {class: "swatch", style: `background:${colour}`}), words[place.name] || place.name),
-      el("td", {}, figure(`functions.${place.name}`, place.probes, count(place.probes))), el("td", {}), el("td", {class: "barcell"}, ...share(place.probes))),
+      el("td", {}, figure(`functions.${placeKey(place)}`, place.probes, count(place.probes))), el("td", {}), el("td", {class: "barcell"}, ...share(place.probes))),
     ...rows, rest > 0 && el("tr", {}, el("td", {colspan: 2}, "other functions"), el("td", {}, count(rest)), el("td", {}, percent(rest / place.probes)), el("td", {class: "barcell"}, ...share(rest)))];
   };
   const drawFunctions = () => {
     if (!functions.probes) return functions.note && section("functions", "Functions below the ops", `Not known: ${functions.note}.`);
-    const lost = functions.lost ? ` ${count(functions.lost)} more found no room.` : "";
+    const lost = (functions.lost ? ` ${count(functions.lost)} more found no room.` : "") + (functions.note ? ` Note: ${functions.note}.` : "");
     const heads = ["", "object file", "probes", "of it", "of all"];
     return section("functions", "Functions below the ops", `Each worker was looked at once in ${time(functions.period)} of its own CPU time: ${count(functions.probes)} probes.${lost} A function without a name is told by its place in its file.`,
       el("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of functions"},
