@@ -203,7 +203,8 @@ static const mr_option_row operands[] = {
      .offset = offsetof(mr_cache_values, document),
      .fallback = "",
      .doc = "Whose caches are meant; otherwise the user's own store. clear then deletes the "
-            "entries of these caches alone, also while the store is in use; warm needs it."},
+            "entries of these caches alone, also while the store is in use, but those of every "
+            "dataset that went through the same ops; warm needs it."},
     {.name = NULL},
 };
 
@@ -235,7 +236,9 @@ const mr_command mr_command_cache = {
            "pipeline. verify reads every value and checks it; a part of the store in which "
            "something is damaged starts anew, and its samples are made again when next needed. "
            "clear deletes a store that nobody is using, or the entries of one pipeline, for which "
-           "the store may be in use. warm runs a pipeline up to its last cache on disk, once over "
+           "the store may be in use; these are told by the ops before the cache, not by the "
+           "dataset, so other datasets that went through the same ops lose theirs too. warm runs a "
+           "pipeline up to its last cache on disk, once over "
            "the dataset; stopped and started again it goes on where it was. See docs/cache.md.",
     .operands = operands,
     .options = options,

@@ -172,7 +172,7 @@ static void print_store(const mr_store_info *info, const ways *all) {
            mr_text_bytes(bytes, sizeof bytes, info->bytes));
     if (all->n > 0) {
         printf("  %11s  %10s  %6s  %-10s  %-10s  %s\n", "entries", "bytes", "hits", "last used",
-               "first used", "of");
+               "first used", "of any dataset by way of");
     }
     for (size_t i = 0; i < all->n; i++) {
         print_way(&all->list[i]);

@@ -36,6 +36,10 @@ static const char introduction[] =
     "object of parameters; a name alone stands for a name with an empty object. Ops run in order\n"
     "on the source's first field; `\"field\": NAME` among an op's parameters makes it work on\n"
     "another. `millrace check` shows what each stage makes of a sample.\n"
+    "\n"
+    "`\"cache\": \"auto\"`, or `\"cache\": {\"size\": \"100GB\"}` with parameters of the op "
+    "`cache`, puts a\n"
+    "`cache` before the first op whose result cannot be kept, or at the end. The other keys:\n"
     "\n";
 
 /* A table's cell: a bar would end it. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.c - millrace report: what a trace says, as text, as a page, and for other programs. */
+#include <jansson.h>
 #include <stdio.h>
 
 #include "command.h"
 #include "errors.h"
+#include "outputs.h"
 
 typedef struct report_values {
     const char *trace, *other;
@@ -21,6 +23,42 @@ static mr_status print_text(const mr_trace *trace, mr_trace_text_kind kind, mr_e
     return status;
 }
 
+/* ---- Two runs ---- */
+/* The verdict's figures; NULL: no memory. */
+static json_t *verdict_of(const mr_trace *trace, mr_error *err) {
+    char *text = NULL;
+    json_t *figures =
+        mr_trace_text(trace, MR_TRACE_JSON, &text, err) == MR_OK ? json_loads(text, 0, NULL) : NULL;
+    json_t *verdict = json_incref(json_object_get(figures, "verdict"));
+    json_decref(figures);
+    mr_free(text);
+    return verdict;
+}
+
+static double figure(const json_t *verdict, const char *name) {
+    return json_number_value(json_object_get(verdict, name));
+}
+
+static mr_status print_comparison(const mr_trace *trace, const mr_trace *other, mr_error *err) {
+    json_t *first = verdict_of(trace, err), *second = verdict_of(other, err);
+    bool known = first && second;
+    if (known) {
+        double before = figure(first, "rate"), after = figure(second, "rate");
+        printf("\n%-34s %12s %12s\n", "the two beside each other", "TRACE", "OTHER");
+        printf("%-34s %12.0f %12.0f   x %.2f\n", "samples/s", before, after,
+               before > 0 ? after / before : 0);
+        printf("%-34s %10.1f %% %10.1f %%\n", "the consumer waits", 100 * figure(first, "stall"),
+               100 * figure(second, "stall"));
+        printf("%-34s %10.1f %% %10.1f %%\n", "workers without work", 100 * figure(first, "idle"),
+               100 * figure(second, "idle"));
+        printf("every op beside the other: -o FILE.html\n");
+    }
+    json_decref(first);
+    json_decref(second);
+    return known ? MR_OK : mr_fail(err, MR_E_MEMORY, "out of memory");
+}
+
+/* ---- All ---- */
 static mr_status write_files(const report_values *v, const mr_trace *trace, const mr_trace *other,
                              mr_error *err) {
     mr_status status = MR_OK;
@@ -46,15 +84,29 @@ static mr_status print_traces(const report_values *v, const mr_trace *trace, con
             fputs(v->json ? "" : "\n", stdout);
             status = print_text(other, kind, err);
         }
+        if (status == MR_OK && other && !v->json) {
+            status = print_comparison(trace, other, err);
+        }
     }
     return status;
+}
+
+static mr_status check_files(const report_values *v, mr_error *err) {
+    const mr_named_file files[] = {
+        {"TRACE", v->trace, true},      {"OTHER", v->other, true}, {"--out", v->page, false},
+        {"--chrome", v->chrome, false}, {"--csv", v->csv, false},
+    };
+    return mr_outputs_check(files, sizeof files / sizeof *files, err);
 }
 
 static int run_report(const void *values) {
     const report_values *v = values;
     mr_error err = MR_ERROR_INIT;
     mr_trace *trace = NULL, *other = NULL;
-    mr_status status = mr_trace_open(&trace, v->trace, &err);
+    mr_status status = check_files(v, &err);
+    if (status == MR_OK) {
+        status = mr_trace_open(&trace, v->trace, &err);
+    }
     if (status == MR_OK && v->other && v->other[0]) {
         status = mr_trace_open(&other, v->other, &err);
     }

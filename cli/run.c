@@ -13,6 +13,7 @@
 #include "consume.h"
 #include "errors.h"
 #include "outcome.h"
+#include "outputs.h"
 #include "plugins.h"
 #include "progress.h"
 #include "ranks.h"
@@ -93,10 +94,23 @@ static mr_status check_replaced(replaced_file file, mr_error *err) {
     return MR_OK;
 }
 
+/* A state may be replaced by the one that follows from it; what else is written twice is lost. */
+static mr_status check_apart(const run_values *v, mr_error *err) {
+    const mr_named_file files[] = {
+        {"PIPELINE.json", v->path, true}, {"--state-out", v->state_out, false},
+        {"--digests", v->digests, false}, {"--trace", v->trace, false},
+        {"--metrics", v->metrics, false},
+    };
+    return mr_outputs_check(files, sizeof files / sizeof *files, err);
+}
+
 static mr_status check_files(const run_values *v, mr_error *err) {
     const replaced_file state = {v->state_out, "the state", "--state-out", "state.json"};
     const replaced_file figures = {v->metrics, "the figures", "--metrics", "millrace.prom"};
-    mr_status status = check_replaced(state, err);
+    mr_status status = check_apart(v, err);
+    if (status == MR_OK) {
+        status = check_replaced(state, err);
+    }
     return status == MR_OK ? check_replaced(figures, err) : status;
 }
 
@@ -246,8 +260,8 @@ static mr_status count_batch(run *r, const mr_batch *batch) {
         count_hits(r);
     }
     mr_progress_update(&r->progress, &r->point);
-    mr_status status = mr_top_update(&r->top, &r->err);
-    return status == MR_OK ? write_digest(r, batch) : status;
+    mr_top_update(&r->top);
+    return write_digest(r, batch);
 }
 
 static mr_status take_batches(run *r) {
@@ -321,12 +335,13 @@ static mr_status run_loader(run *r) {
         return status;
     }
     begin_progress(r);
-    mr_top_begin(&r->top, r->loader, r->values->top, r->values->metrics);
+    mr_top_begin(&r->top, r->loader, r->values->top, r->values->metrics,
+                 r->values->quiet ? NULL : &r->progress);
     status = take_batches(r);
     mr_progress_end(&r->progress);
     mr_loader_flush(r->loader);
-    mr_status saved = mr_top_end(&r->top, &after);
-    saved = saved == MR_OK ? save_state(r, &after) : saved;
+    mr_top_end(&r->top);
+    mr_status saved = save_state(r, &after);
     r->report.state = saved == MR_OK ? r->values->state_out : NULL;
     saved = saved == MR_OK ? close_digests(r, &after) : saved;
     r->report.signal = mr_stop_end(&r->stop);

@@ -108,36 +108,54 @@ static void draw_table(mr_top *top, bool last) {
     fflush(stderr);
 }
 
-static mr_status write_metrics(const mr_top *top, mr_error *err) {
-    char *text = NULL;
-    mr_status status = mr_loader_metrics(top->loader, &text, err);
-    if (status == MR_OK) {
-        status = mr_file_replace(top->metrics, text, strlen(text), err);
+static void warn_of_failure(mr_top *top, const mr_error *err) {
+    char text[sizeof err->text + 64], safe[4 * sizeof text];
+    if (top->warn && !top->warned) {
+        snprintf(text, sizeof text, "%s; the run goes on, and this is tried again", err->text);
+        mr_progress_warn(top->warn, mr_text_safe(safe, sizeof safe, text));
+        top->drawn = 0; /* the table is above the warning now */
     }
-    mr_free(text);
-    return status;
+    top->warned = true;
 }
 
-void mr_top_begin(mr_top *top, const mr_loader *loader, bool table, const char *metrics) {
-    *top = (mr_top){.loader = loader, .table = table, .metrics = metrics};
+static void write_metrics(mr_top *top) {
+    mr_error err = MR_ERROR_INIT;
+    char *text = NULL;
+    mr_status status = mr_loader_metrics(top->loader, &text, &err);
+    if (status == MR_OK) {
+        status = mr_file_replace(top->metrics, text, strlen(text), &err);
+    }
+    mr_free(text);
+    if (status != MR_OK) {
+        warn_of_failure(top, &err);
+    }
+}
+
+void mr_top_begin(mr_top *top, const mr_loader *loader, bool table, const char *metrics,
+                  mr_progress *warn) {
+    *top = (mr_top){.loader = loader, .table = table, .metrics = metrics, .warn = warn};
     top->in_place = mr_terminal(stderr);
     top->next = mr_clock();
 }
 
-mr_status mr_top_update(mr_top *top, mr_error *err) {
+void mr_top_update(mr_top *top) {
     if ((!top->table && !top->metrics) || mr_clock() < top->next) {
-        return MR_OK;
+        return;
     }
     top->next = mr_clock() + interval;
     if (top->table && top->in_place) {
         draw_table(top, false);
     }
-    return top->metrics ? write_metrics(top, err) : MR_OK;
+    if (top->metrics) {
+        write_metrics(top);
+    }
 }
 
-mr_status mr_top_end(mr_top *top, mr_error *err) {
+void mr_top_end(mr_top *top) {
     if (top->table) {
         draw_table(top, true);
     }
-    return top->metrics ? write_metrics(top, err) : MR_OK;
+    if (top->metrics) {
+        write_metrics(top);
+    }
 }

@@ -5,18 +5,24 @@
 
 #include <millrace/millrace.h>
 
+#include "progress.h"
+
 typedef struct mr_top {
     const mr_loader *loader;
     bool table;          /* asked for */
     bool in_place;       /* the terminal can draw over it */
     const char *metrics; /* file, or NULL */
-    double next;         /* when to look again */
-    int columns;         /* of the terminal when it was drawn */
-    int drawn;           /* lines of the table on the terminal now */
+    mr_progress *warn;   /* who is told that the file cannot be written; NULL: nobody */
+    bool warned;
+    double next; /* when to look again */
+    int columns; /* of the terminal when it was drawn */
+    int drawn;   /* lines of the table on the terminal now */
 } mr_top;
 
-void mr_top_begin(mr_top *top, const mr_loader *loader, bool table, const char *metrics);
-mr_status mr_top_update(mr_top *top, mr_error *err); /* now and then, from one thread */
-mr_status mr_top_end(mr_top *top, mr_error *err);    /* the last figures */
+/* A file that cannot be written ends no run: it is said once, and tried again. */
+void mr_top_begin(mr_top *top, const mr_loader *loader, bool table, const char *metrics,
+                  mr_progress *warn);
+void mr_top_update(mr_top *top); /* now and then, from one thread */
+void mr_top_end(mr_top *top);    /* the last figures */
 
 #endif

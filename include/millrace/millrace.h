@@ -245,7 +245,7 @@ typedef struct mr_options {
                                       its memory must stay valid until the last batch is gone */
     mr_log log;                    /* (optional) warnings: skipped entries, bad samples */
     int64_t first_epoch;           /* where a run without a saved state starts */
-    const char *trace;             /* (optional) a file to write spans to: see trace.h */
+    const char *trace;             /* (optional) a file of its own to write spans to: see trace.h */
 } mr_options;
 
 #define MR_OPTIONS_INIT                                                                            \

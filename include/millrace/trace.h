@@ -81,7 +81,7 @@ typedef enum mr_trace_export_kind {
     MR_TRACE_CSV     /* a line a span */
 } mr_trace_export_kind;
 
-/* Writes all spans. */
+/* Writes all spans. Here and below: a path that is the trace's own file is refused. */
 MR_API mr_status mr_trace_export(const mr_trace *trace, mr_trace_export_kind kind, const char *path,
                                  mr_error *err);
 

@@ -44,6 +44,8 @@ class Report:
         """Writes every span: "chrome" for ui.perfetto.dev, or "csv"."""
         if format not in _EXPORTS:
             raise ValueError(f'format must be one of {", ".join(_EXPORTS)}, not {format!r}')
+        if self.other is not None and os.path.exists(path) and os.path.samefile(path, self.other):
+            raise ValueError(f"{os.fspath(path)} is one of the traces: it would be lost")
         _core.trace_export(self.trace, _EXPORTS[format], os.fspath(path))
 
     @property

@@ -64,9 +64,12 @@ void mr_hint(mr_error *err, const char *format, ...) {
     }
 }
 
+/* Called for every op of every sample, before anything failed: as cheap as it gets. */
 void mr_error_at_op(mr_error *err, const char *op) {
     if (err) {
-        snprintf(err->op, sizeof err->op, "%s", op);
+        size_t length = strnlen(op, sizeof err->op - 1);
+        memcpy(err->op, op, length);
+        err->op[length] = '\0';
     }
 }
 

@@ -80,6 +80,7 @@ mr_status mr_chain_open(mr_chain *chain, const mr_pipeline *pipeline, const void
             MR_TRY(node->class->open(node->params, &chain->op_states[i], err));
         }
     }
+    mr_error_at_op(err, ""); /* whatever fails later is not the last op's fault */
     return mr_recall_open(&chain->recall, caches, err);
 }
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -220,14 +221,41 @@ static bool is_something_else(const char *path) {
     return file && !trace;
 }
 
-static mr_status create_file(mr_drain *drain, const char *path, mr_error *err) {
-    if (is_something_else(path)) {
-        return mr_fail(err, MR_E_PARAM, "%s is there already and is no trace", path);
+/* Two runs in one file would ruin it for both: the lock says that one is at it, before anything of
+ * its trace is lost. File systems without locks are trusted. */
+static mr_status claim_file(int fd, const char *path, mr_error *err) {
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return MR_OK;
     }
-    drain->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-    return drain->fd >= 0
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        mr_fail(err, MR_E_PARAM, "another loader is writing its trace to %s", path);
+        mr_hint(err, "each wants a file of its own, also each rank: run.0.trace, run.1.trace; in "
+                     "Python trace=f\"run.{rank}.trace\"");
+        return MR_E_PARAM;
+    }
+    return ftruncate(fd, 0) == 0
                ? MR_OK
                : mr_fail_errno(err, MR_E_IO, errno, "cannot write the trace to %s", path);
+}
+
+static mr_status create_file(mr_drain *drain, const char *path, mr_error *err) {
+    if (is_something_else(path)) {
+        mr_fail(err, MR_E_PARAM, "%s is there already and is no trace", path);
+        mr_hint(err, "name a file that is not there yet, or an old trace to be replaced");
+        return MR_E_PARAM;
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+    if (fd < 0) {
+        return mr_fail_errno(err, MR_E_IO, errno, "cannot write the trace to %s", path);
+    }
+    mr_status status = claim_file(fd, path, err);
+    if (status < 0) {
+        close(fd);
+        return status;
+    }
+    drain->fd = fd;
+    return MR_OK;
 }
 
 static void write_header(mr_drain *drain, const char *header) {
@@ -278,6 +306,7 @@ void mr_drain_close(mr_drain *drain, const char *end) {
             write_chunk_head(drain, MR_CHUNK_END, 0, padded(strlen(end)));
             write_text(drain, end, strlen(end));
         }
+        flock(drain->fd, LOCK_UN); /* children that were forked meanwhile have the file too */
         close(drain->fd);
     }
     mr_free(drain);

@@ -330,6 +330,14 @@ static mr_status end_with(mr_loader *loader, const mr_error *failure) {
     return failure->code;
 }
 
+/* One wait for one batch, however many calls it took. What happened between them is not in it, so
+ * it seems to have begun later than it did. */
+static void note_wait(mr_loader *loader) {
+    mr_track_since(loader->track, MR_SPAN_WAIT_BATCH, mr_track_now(loader->track) - loader->waited,
+                   loader->n_taken, loader->n_taken, 0);
+    loader->waited = 0;
+}
+
 /* within: nanoseconds, or -1 for ever. */
 static mr_status wait_for_batch(mr_loader *loader, int64_t within) {
     int64_t start = mr_monotonic_ns(), end = start;
@@ -341,7 +349,10 @@ static mr_status wait_for_batch(mr_loader *loader, int64_t within) {
     mr_status status =
         mr_ring_wait_until(&loader->ring, loader->n_taken, within < 0 ? NULL : &moment);
     atomic_fetch_add(&loader->wait_ns, mr_monotonic_ns() - start);
-    mr_track_since(loader->track, MR_SPAN_WAIT_BATCH, begun, loader->n_taken, loader->n_taken, 0);
+    loader->waited += mr_track_now(loader->track) - begun;
+    if (status != MR_LATER) {
+        note_wait(loader);
+    }
     if (status < 0) {
         mr_error failure = MR_ERROR_INIT;
         mr_fail(&failure, MR_E_CANCELLED, "the loader was cancelled");
@@ -497,6 +508,9 @@ static void stop_threads(mr_loader *loader) {
     mr_threads_join(&loader->threads);
     if (loader->readahead) {
         mr_readahead_end(loader->readahead);
+    }
+    if (loader->waited) {
+        note_wait(loader); /* for a batch that nobody waits for any more */
     }
     mr_tracing_close(loader); /* while the source can still name samples, and reads are counted */
     mr_readahead_close(loader->readahead);

@@ -77,6 +77,7 @@ struct mr_loader {
     /* the consumer's */
     mr_track *track;
     uint64_t delivered_at; /* in ticks, the last batch; 0: none yet */
+    uint64_t waited;       /* in ticks, for the next batch, in calls that came too early */
     mr_order order;        /* of order_epoch */
     int64_t order_epoch;
     int64_t n_opened, n_taken; /* batches */

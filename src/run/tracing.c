@@ -344,6 +344,41 @@ static mr_line line_of(const mr_tally_sum *sum, mr_tick_rate rate) {
                      .bytes_out = (double)sum->bytes_out * all};
 }
 
+static double mean_ticks(uint64_t ticks, uint64_t times) {
+    return times > 0 ? (double)ticks / (double)times : 0;
+}
+
+/* The op that the stream of an op begins with; its own number where it runs alone. */
+static int32_t stream_of(const mr_loader *loader, int32_t op) {
+    for (int32_t first = 0; first < op; first++) {
+        if (first + stream_at(loader, first) > op) {
+            return first;
+        }
+    }
+    return op;
+}
+
+/* Ops in a stream are timed now and then, row by row, which takes longer: those times tell each
+ * op's share, the stream's own what there is to share. */
+static double share_of_stream(const mr_loader *loader, int32_t op) {
+    int32_t first = stream_of(loader, op), n = stream_at(loader, first);
+    mr_tally_sum sum;
+    double parts = 0, whole = 0;
+    for (int32_t k = first; k < first + n; k++) {
+        mr_tracks_sum(&loader->tracks, mr_line_of_op(k), &sum);
+        parts += mean_ticks(sum.ticks, sum.timed);
+        whole = k == first ? mean_ticks(sum.stream_ticks, sum.streams) : whole;
+    }
+    return parts > 0 && whole > 0 ? whole / parts : 1;
+}
+
+static void scale_line(mr_line *line, double by) {
+    line->seconds *= by;
+    line->mean *= by;
+    line->p50 *= by;
+    line->p99 *= by;
+}
+
 mr_status mr_loader_line(const mr_loader *loader, int32_t i, mr_line *out) {
     mr_tally_sum sum;
     if (i < 0 || i >= mr_loader_n_lines(loader)) {
@@ -352,6 +387,9 @@ mr_status mr_loader_line(const mr_loader *loader, int32_t i, mr_line *out) {
     mr_tracks_sum(&loader->tracks, i, &sum);
     mr_line line = line_of(&sum, mr_ticks_rate(&loader->tracks.clock));
     bool op = i >= MR_SPAN_KINDS;
+    if (op) {
+        scale_line(&line, share_of_stream(loader, i - MR_SPAN_KINDS));
+    }
     line.name = op ? loader->pipeline->ops[i - MR_SPAN_KINDS].class->name : mr_span_names[i];
     line.kind = op ? MR_LINE_OP : mr_span_is_wait((mr_span_kind)i) ? MR_LINE_WAIT : MR_LINE_WORK;
     uint32_t size = out->size;

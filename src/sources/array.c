@@ -69,16 +69,23 @@ static mr_status check_data(const mr_npy *header, mr_error *err) {
         return mr_fail(err, MR_E_TYPE, "the array is a single number: it has no samples");
     }
     if (header->bytes == 0) {
-        return mr_fail(err, MR_E_NOT_FOUND, "the array is empty");
+        mr_fail(err, MR_E_PARAM, "the array is empty: it has no samples, or they have no values");
+        mr_hint(err, "look at the shape of what was saved: np.load(path).shape");
+        return MR_E_PARAM;
     }
     return MR_OK;
 }
 
 static mr_status check_labels(const mr_npy *labels, const mr_npy *data, mr_error *err) {
     bool whole = labels->dtype == MR_U8 || labels->dtype == MR_I32 || labels->dtype == MR_I64;
-    if (labels->n_dims != 1 || !whole) {
-        mr_fail(err, MR_E_TYPE, "labels must be a one-dimensional array of whole numbers");
-        mr_hint(err, "uint8, int32 or int64");
+    if (labels->n_dims != 1) {
+        mr_fail(err, MR_E_TYPE, "labels must have one dimension, these have %d", labels->n_dims);
+        mr_hint(err, "save one number for each sample: labels.reshape(-1), or labels.argmax(1)");
+        return MR_E_TYPE;
+    }
+    if (!whole) {
+        mr_fail(err, MR_E_TYPE, "labels must be whole numbers");
+        mr_hint(err, "save them as uint8, int32 or int64: labels.astype(...)");
         return MR_E_TYPE;
     }
     if (labels->dims[0] != data->dims[0]) {

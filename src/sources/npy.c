@@ -251,10 +251,14 @@ static mr_status check_size(size_t size, mr_npy *out, mr_error *err) {
             return mr_fail(err, MR_E_CORRUPT, "the array's shape is larger than any file");
         }
     }
-    if (__builtin_add_overflow(bytes, out->offset, &end) || end != (int64_t)size) {
+    bool endless = __builtin_add_overflow(bytes, out->offset, &end);
+    if (endless || end != (int64_t)size) {
         mr_fail(err, MR_E_CORRUPT, "the file has %zu bytes, its header promises %lld and %lld",
                 size, (long long)out->offset, (long long)bytes);
-        mr_hint(err, "it was cut short, or is still being written");
+        mr_hint(err, "%s",
+                !endless && end < (int64_t)size
+                    ? "nothing may follow the array: save it alone in a file"
+                    : "it was cut short, or is still being written");
         return MR_E_CORRUPT;
     }
     out->bytes = bytes;

@@ -42,6 +42,8 @@ static void tally(mr_track *track, const mr_time_span *span) {
         for (int k = 0; k < span->n_ops; k++) {
             grow(&op[k].count, 1);
         }
+        grow(&op->streams, 1);
+        grow(&op->stream_ticks, span->duration);
         break;
     case MR_SPAN_PART:
         tally_time(op, span);
@@ -266,6 +268,8 @@ void mr_tracks_sum(const mr_tracks *tracks, int32_t line, mr_tally_sum *out) {
         out->ticks += look(&tally->ticks);
         out->bytes_in += look(&tally->bytes_in);
         out->bytes_out += look(&tally->bytes_out);
+        out->streams += look(&tally->streams);
+        out->stream_ticks += look(&tally->stream_ticks);
         for (int b = 0; b < MR_TALLY_BUCKETS; b++) {
             out->buckets[b] += look(&tally->buckets[b]);
         }

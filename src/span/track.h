@@ -23,6 +23,8 @@ typedef struct mr_tally {
     _Atomic uint64_t count; /* how often it happened */
     _Atomic uint64_t timed; /* how often a clock was held beside it; the rest is about those */
     _Atomic uint64_t ticks, bytes_in, bytes_out;
+    _Atomic uint64_t streams,
+        stream_ticks; /* of an op: streams that began with it and were timed */
     _Atomic uint64_t buckets[MR_TALLY_BUCKETS];
 } mr_tally;
 
@@ -125,7 +127,7 @@ void mr_tracks_free(mr_tracks *tracks);
 
 /* A line's sum over all tracks, in ticks. */
 typedef struct mr_tally_sum {
-    uint64_t count, timed, ticks, bytes_in, bytes_out;
+    uint64_t count, timed, ticks, bytes_in, bytes_out, streams, stream_ticks;
     uint64_t buckets[MR_TALLY_BUCKETS];
 } mr_tally_sum;
 

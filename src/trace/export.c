@@ -7,6 +7,7 @@
  * are written by hand: ten million lines through printf would take most of the time. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/error.h"
@@ -269,6 +270,17 @@ static void put_all(writer *w, const mr_trace *trace, mr_trace_export_kind kind)
     flush(w);
 }
 
+mr_status mr_export_apart(const mr_trace *trace, const char *path, mr_error *err) {
+    struct stat own, target;
+    if (stat(trace->path, &own) != 0 || stat(path, &target) != 0 || !S_ISREG(own.st_mode) ||
+        own.st_dev != target.st_dev || own.st_ino != target.st_ino) {
+        return MR_OK;
+    }
+    mr_fail(err, MR_E_PARAM, "%s is the trace itself: it would be lost", path);
+    mr_hint(err, "name another file for what is made of it");
+    return MR_E_PARAM;
+}
+
 mr_status mr_export_failed(const char *path, const char *what, int sys, mr_error *err) {
     mr_fail_errno(err, MR_E_IO, sys, "cannot write %s to %s", what, path);
     if (sys == ENOSPC || sys == EDQUOT) {
@@ -280,6 +292,7 @@ mr_status mr_export_failed(const char *path, const char *what, int sys, mr_error
 mr_status mr_trace_export(const mr_trace *trace, mr_trace_export_kind kind, const char *path,
                           mr_error *err) {
     mr_whole_file file;
+    MR_TRY(mr_export_apart(trace, path, err));
     writer w = {.buffer = mr_zalloc(1, BUFFER)};
     if (!w.buffer) {
         return mr_fail_memory(err, BUFFER);

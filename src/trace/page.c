@@ -60,11 +60,12 @@ static mr_status page_json(const mr_trace *trace, const mr_trace *other, char **
 }
 
 /* ---- The file ---- */
-/* Inside a script element "</" would end it; in JSON a slash may be escaped. */
+/* Inside a script element "</script" would end it, and "<!--<script" would keep its end from being
+ * seen. In JSON "<" stands in strings alone, and any character of those may be a number. */
 static void put_json(FILE *out, const char *json) {
-    for (const char *end; (end = strstr(json, "</")) != NULL; json = end + 2) {
+    for (const char *end; (end = strchr(json, '<')) != NULL; json = end + 1) {
         fwrite(json, 1, (size_t)(end - json), out);
-        fputs("<\\/", out);
+        fputs("\\u003c", out);
     }
     fputs(json, out);
 }
@@ -104,6 +105,10 @@ mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, const char
                         mr_error *err) {
     char *json = NULL;
     mr_whole_file file;
+    MR_TRY(mr_export_apart(trace, path, err));
+    if (other) {
+        MR_TRY(mr_export_apart(other, path, err));
+    }
     MR_TRY(page_json(trace, other, &json, err));
     int failed = mr_whole_open(&file, path);
     if (!failed) {

@@ -48,6 +48,9 @@ struct mr_trace {
 /* The bytes become the trace's, also on failure. path is for messages. */
 mr_status mr_trace_parse(mr_trace **out, const char *path, char *bytes, size_t size, mr_error *err);
 
+/* Fails where the file at `path` is the trace's own: what is made of it would take its place. */
+mr_status mr_export_apart(const mr_trace *trace, const char *path, mr_error *err);
+
 /* A page or an export could not be written; fails with the reason. */
 mr_status mr_export_failed(const char *path, const char *what, int sys, mr_error *err);
 

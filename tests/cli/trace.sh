@@ -13,3 +13,4 @@ grep -c '"ph":"b"' t.json
 grep -c ',sample,' t.csv
 millrace explain t.trace | grep -oE '^(highest rate|predicted with)'
 says millrace report t.trace t.trace -o /dev/full
+millrace report t.trace t.trace | sed -n '/beside each other/,$p' | sed -E 's/ +[0-9.]+( %)?/ N/g'

@@ -470,3 +470,20 @@ def test_show(tmp_path):
     with pytest.raises(TypeError, match="no images"):
         with numbers().loader() as loader:
             mr.show(next(loader))
+
+
+def test_bad_arrays_are_wrong_values(tmp_path):
+    path, labels = tmp_path / "data.npy", tmp_path / "labels.npy"
+    np.save(path, np.zeros((0, 3), np.float32))
+    with pytest.raises(ValueError, match="no samples"):
+        mr.array(path).loader()
+    np.save(path, np.zeros((4, 3), np.float32))
+    np.save(labels, np.zeros((4, 1), np.int64))
+    with pytest.raises(TypeError, match="one dimension") as wrong:
+        mr.array(path, labels=str(labels)).loader()
+    assert str(labels) in str(wrong.value) and "one number for each sample" in wrong.value.hint
+    with open(path, "ab") as file:
+        file.write(b"more")
+    with pytest.raises(RuntimeError, match="promises") as wrong:
+        mr.array(path).loader()
+    assert "nothing may follow" in wrong.value.hint

@@ -224,3 +224,63 @@ def test_bad_input(tmp_path):
     data = path.read_bytes()
     path.write_bytes(data[:len(data) // 2])
     assert "cut off" in mr.report(path).figures["missing"]
+
+
+def test_a_trace_is_not_written_over(tmp_path):
+    path, other = tmp_path / "trace", tmp_path / "other"
+    report = traced(photos(), path)
+    traced(photos(), other)
+    os.symlink(path, tmp_path / "link")
+    before = path.read_bytes(), other.read_bytes()
+    with pytest.raises(ValueError, match="the trace itself"):
+        report.save(path)
+    with pytest.raises(ValueError, match="the trace itself"):
+        report.export(tmp_path / "link", "csv")
+    with pytest.raises(ValueError, match="the trace itself"):
+        mr.report(path, other, out=other)
+    with pytest.raises(ValueError, match="one of the traces"):
+        mr.report(path, other).export(other)
+    assert (path.read_bytes(), other.read_bytes()) == before
+
+
+def test_one_trace_at_a_time_in_a_file(tmp_path):
+    path = tmp_path / "trace"
+    with photos().loader(trace=path) as first:
+        next(iter(first))
+        with pytest.raises(ValueError, match="another loader") as refused:
+            photos().loader(trace=path)
+        assert "rank" in refused.value.hint and refused.value.op == ""
+        mine, childs = os.pipe()
+        child = os.fork()
+        if child == 0:  # has the file too, and does not keep it from those who come later
+            os.close(childs)
+            os.read(mine, 1)
+            os._exit(0)
+        for _ in first:
+            pass
+    assert traced(photos(), path).figures["n_batches"] == 3
+    os.close(childs)
+    os.waitpid(child, 0)
+    os.close(mine)
+
+
+def test_ops_of_a_stream_share_its_time():
+    with photos().loader(epochs=20, threads=1) as loader:
+        for _ in loader:
+            pass
+        lines = {line["name"]: line for line in loader.stats()["lines"]}
+    ops = [line for line in lines.values() if line["kind"] == "op"]
+    assert [op["count"] for op in ops] == 4 * [200] and all(op["timed"] < 200 for op in ops)
+    assert 0 < sum(op["seconds"] for op in ops) <= lines["sample"]["seconds"] * (1 + 1e-9)
+
+
+def test_a_wait_is_counted_once_a_batch():
+    def slow(x):
+        time.sleep(0.06)
+        return x
+
+    with mr.synthetic(samples=4, shape=[4]).map(slow).batch(2).loader(threads=1) as loader:
+        for _ in loader:
+            pass
+        waits, = [line for line in loader.stats()["lines"] if line["name"] == "wait_batch"]
+    assert waits["count"] == 2

@@ -3,6 +3,7 @@
 its figures are those of the spans. Pictures of it are left in build/report."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -168,3 +169,25 @@ def test_nothing_is_wider_than_a_phone(made, name):
         "</body>", "<script>parent.postMessage(document.documentElement.scrollWidth, '*')</script></body>"))
     text, _ = browser("--dump-dom", "--window-size=500,2000", page=in_frame(made, page.name, PHONE, 2000))
     assert int(re.search("<title>(.*?)</title>", text).group(1)) <= PHONE
+
+
+def test_names_can_be_read_on_a_phone(made):
+    """The first column of the wide tables keeps room for a name of an op."""
+    page = made / "names.html"
+    page.write_text((made / "a.html").read_text().replace("</body>", """<script>parent.postMessage(Math.min(
+        ...[...document.querySelectorAll("#ops td:first-child, #functions td:first-child")].map(td => td.clientWidth)), "*")
+        </script></body>"""))
+    text, _ = browser("--dump-dom", "--window-size=500,2000", page=in_frame(made, page.name, PHONE, 2000))
+    assert int(re.search("<title>(.*?)</title>", text).group(1)) >= 110
+
+
+def test_names_of_files_are_text_alone(made, tmp_path):
+    """A sample's name that a browser would take for the beginning of a comment and a script."""
+    photos = tmp_path / "</script><!--<script>"
+    shutil.copytree(os.path.join(TOP, "tests", "cli", "data", "photos"), photos)
+    (tmp_path / "p.json").write_text(PIPELINE % photos)
+    for command in (["run", "p.json", "--quiet", "--trace", "t"], ["report", "t", "-o", "page.html"]):
+        subprocess.run([MILLRACE, *command], check=True, capture_output=True, cwd=tmp_path)
+    text, console = browser("--dump-dom", page=str(tmp_path / "page.html"))
+    page = Figures(text)
+    assert console == [] and page.ready == "yes" and "verdict" in page.sections

@@ -297,9 +297,9 @@ TEST(wrong_files) {
     write_npy(folder, "data.npy", npy("{'descr':'|u1','fortran_order':False,'shape':()}", 1));
     check_refused(folder, "}}", MR_E_TYPE, "single number");
     write_npy(folder, "data.npy", npy("{'descr':'|u1','fortran_order':False,'shape':(0,3)}", 0));
-    check_refused(folder, "}}", MR_E_NOT_FOUND, "empty");
+    check_refused(folder, "}}", MR_E_PARAM, "empty");
     write_npy(folder, "data.npy", npy("{'descr':'|u1','fortran_order':False,'shape':(2,0)}", 0));
-    check_refused(folder, "}}", MR_E_NOT_FOUND, "empty");
+    check_refused(folder, "}}", MR_E_PARAM, "empty");
     write_npy(folder, "data.npy", npy("{'descr':'|u1','fortran_order':False,'shape':(2,3)}", 6));
     snprintf(rest, sizeof rest, ", \"labels\": \"%s/label.npy\"}}", folder);
     check_refused(folder, rest, MR_E_NOT_FOUND, "cannot open");
@@ -308,7 +308,7 @@ TEST(wrong_files) {
     write_npy(folder, "label.npy", npy("{'descr':'<f4','fortran_order':False,'shape':(2,)}", 8));
     check_refused(folder, rest, MR_E_TYPE, "whole numbers");
     write_npy(folder, "label.npy", npy("{'descr':'|u1','fortran_order':False,'shape':(2,1)}", 2));
-    check_refused(folder, rest, MR_E_TYPE, "one-dimensional");
+    check_refused(folder, rest, MR_E_TYPE, "one dimension");
     fixture_remove(folder);
 }
 

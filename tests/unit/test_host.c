@@ -289,6 +289,17 @@ TEST(an_unknown_source_is_still_unknown) {
     CHECK_TEXT(err.text, "unknown source \"toy\"");
 }
 
+static int64_t waits_counted(const mr_loader *loader) {
+    mr_line line = {.size = (uint32_t)sizeof line};
+    for (int32_t i = 0; i < mr_loader_n_lines(loader); i++) {
+        mr_loader_line(loader, i, &line);
+        if (strcmp(line.name, "wait_batch") == 0) {
+            return line.count;
+        }
+    }
+    return -1;
+}
+
 TEST(waiting_in_slices) {
     toy t = {.samples = 1};
     rig r = {0};
@@ -305,6 +316,7 @@ TEST(waiting_in_slices) {
     CHECK_INT(status, ==, MR_OK);
     CHECK_INT(later, >, 0);
     mr_batch_unref(batch);
+    CHECK_INT(waits_counted(r.loader), ==, 1);
     CHECK_INT(mr_loader_next_within(r.loader, 1000000, &batch, NULL), ==, MR_END);
     close_rig(&r);
 }

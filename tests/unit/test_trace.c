@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "run/loader.h"
 #include "span/ticks.h"
 #include "trace/summary.h"
 
@@ -281,17 +282,45 @@ TEST(verdicts_on_real_runs) {
 }
 
 /* ---- Streams ---- */
-TEST(ops_of_a_stream_share_its_time) {
-    char *folder = fixture_photos(40), json[512];
-    mr_options options = MR_OPTIONS_INIT;
-    mr_batch *batch = NULL;
-    mr_trace *trace = NULL;
+static mr_pipeline *streaming_pipeline(const char *folder) {
+    char json[512];
     snprintf(json, sizeof json,
              "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"ops\": [{\"decode_image\": {}}, "
              "{\"random_resized_crop\": {\"size\": 24}}, {\"normalize\": {}}], \"batch\": 10, "
              "\"epochs\": 3}",
              folder);
-    mr_pipeline *pipeline = fixture_pipeline(json);
+    return fixture_pipeline(json);
+}
+
+/* However long the looks into a stream took: what there is to share is what streams took. */
+TEST(ops_of_a_stream_share_its_time_while_it_runs) {
+    char *folder = fixture_photos(20);
+    mr_pipeline *pipeline = streaming_pipeline(folder);
+    mr_loader *loader = fixture_loader(pipeline, NULL);
+    const mr_time_span part = {.duration = 1ull << 40, .op = 1, .n_ops = 1, .kind = MR_SPAN_PART};
+    mr_line line = {.size = (uint32_t)sizeof line};
+    double sum = 0;
+    consume(loader, 0);
+    mr_track_add(loader->tracks.list[0], &part);
+    for (int32_t i = 0; i < 3; i++) {
+        CHECK_INT(mr_loader_line(loader, MR_SPAN_KINDS + i, &line), ==, MR_OK);
+        CHECK_INT(line.count, ==, 60);
+        CHECK(fabs(line.mean * 60 - line.seconds) < 1e-9);
+        sum += line.seconds;
+    }
+    CHECK_INT(mr_loader_line(loader, MR_SPAN_SAMPLE, &line), ==, MR_OK);
+    CHECK(sum > 0 && sum < line.seconds);
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+    fixture_remove(folder);
+}
+
+TEST(ops_of_a_stream_share_its_time) {
+    char *folder = fixture_photos(40);
+    mr_options options = MR_OPTIONS_INIT;
+    mr_batch *batch = NULL;
+    mr_trace *trace = NULL;
+    mr_pipeline *pipeline = streaming_pipeline(folder);
     options.threads = 2;
     options.trace = path;
     mr_loader *loader = fixture_loader(pipeline, &options);

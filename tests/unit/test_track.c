@@ -74,7 +74,12 @@ TEST(a_stream_counts_its_ops_and_parts_time_them) {
     CHECK_INT(sum.count, ==, 40);
     CHECK_INT(sum.timed, ==, 3); /* samples 0, 16 and 32 */
     CHECK_INT(sum.ticks, ==, 90);
+    CHECK_INT(sum.streams, ==, 0);
+    mr_tracks_sum(&tracks, mr_line_of_op(0), &sum);
+    CHECK_INT(sum.streams, ==, 40); /* the whole stream is timed always */
+    uint64_t streams = sum.stream_ticks;
     mr_tracks_sum(&tracks, MR_SPAN_SAMPLE, &sum);
+    CHECK_INT(streams, <=, sum.ticks);
     CHECK_INT(sum.count, ==, 40);
     mr_tracks_free(&tracks);
 }
