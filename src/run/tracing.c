@@ -73,8 +73,9 @@ static json_t *ops_json(const mr_loader *loader, bool *lost) {
         const mr_op_node *node = &pipeline->ops[i];
         bool random = (node->class->flags & MR_OP_RANDOM) != 0;
         mr_json_append(array,
-                       json_pack("{s:s, s:b, s:b, s:i}", "name", node->class->name, "host",
-                                 node->class->run_sample != NULL, "random", random, "stream",
+                       json_pack("{s:s, s:b, s:b, s:b, s:i}", "name", node->class->name, "host",
+                                 node->class->run_sample != NULL, "random", random, "opaque",
+                                 (node->flags & MR_OP_OPAQUE) != 0, "stream",
                                  (int)stream_at(loader, i)),
                        lost);
     }
@@ -284,17 +285,29 @@ static json_t *probes_json(const mr_loader *loader) {
 }
 
 /* ---- The last word as a whole ---- */
+/* By the stores, so far: the process's, as in mr_cache_stats. */
+static int64_t refused_samples(const mr_loader *loader) {
+    int64_t refused = 0;
+    for (int32_t i = 0; i < mr_loader_n_caches(loader); i++) {
+        mr_cache_stats stats = {.size = (uint32_t)sizeof stats};
+        mr_loader_cache(loader, i, &stats);
+        refused += stats.refused;
+    }
+    return refused;
+}
+
 static char *end_text(const mr_loader *loader) {
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
-    json_t *end = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?}", "ns",
-        (json_int_t)(mr_monotonic_ns() - loader->tracks.clock.start_ns), "samples",
-        (json_int_t)stats.samples, "batches", (json_int_t)stats.batches, "skipped",
-        (json_int_t)stats.skipped, "bytes_read", (json_int_t)stats.bytes_read, "wait_ns",
-        (json_int_t)stats.wait_ns, "dropped", dropped_json(&loader->tracks), "usage",
-        usage_json(&loader->tracks), "whole_bytes", whole_json(loader), "counters",
-        counters_json(loader), "slowest", slowest_json(loader), "probes", probes_json(loader));
+    json_t *end =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?}", "ns",
+                  (json_int_t)(mr_monotonic_ns() - loader->tracks.clock.start_ns), "samples",
+                  (json_int_t)stats.samples, "batches", (json_int_t)stats.batches, "skipped",
+                  (json_int_t)stats.skipped, "bytes_read", (json_int_t)stats.bytes_read, "wait_ns",
+                  (json_int_t)stats.wait_ns, "refused", (json_int_t)refused_samples(loader),
+                  "dropped", dropped_json(&loader->tracks), "usage", usage_json(&loader->tracks),
+                  "whole_bytes", whole_json(loader), "counters", counters_json(loader), "slowest",
+                  slowest_json(loader), "probes", probes_json(loader));
     char *text = end ? json_dumps(end, JSON_COMPACT) : NULL;
     json_decref(end);
     return text;

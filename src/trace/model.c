@@ -15,17 +15,35 @@ static double in_waits(const mr_figures *f) {
     return f->wait_host + f->store_wait;
 }
 
-static double busy_time(const mr_figures *f) {
+double mr_busy_time(const mr_figures *f) {
     return fmax(mr_thread_time(f) - f->wait_read - f->wait_work - in_waits(f), 0);
 }
 
+/* Below this share of the time that threads wanted a CPU, they did not have it. */
+static const double had_cpus = 0.6;
+
+/* Threads that compute and do not get a CPU are taken off it far more often than they leave it by
+ * themselves, and each time for a slice of others' time. What the loader's own threads and
+ * processes leave is what workers could have had. */
+double mr_cpu_share(const mr_figures *f) {
+    static const double few = 10, longest_slice = 0.1;
+    double own = f->readers_cpu + f->deliver + f->consume + f->elsewhere;
+    double wanted = fmin(mr_busy_time(f) - f->elsewhere, f->cpus * f->seconds - own);
+    bool preempted = f->preempted >= few && f->preempted > f->paused &&
+                     wanted - f->cpu < longest_slice * f->preempted;
+    double share = f->cpu > 0 && preempted ? mr_divide(f->cpu, wanted) : 1;
+    return share > 0 && share < had_cpus ? share : 1;
+}
+
 /* Where threads take up all CPUs, they also wait for CPUs: for each other and for those that read.
- * With more of them, or fewer, their CPU time is the better measure, if there is one. */
+ * With more of them, or fewer, their CPU time is the better measure, if there is one and they did
+ * not spend most of their time otherwise: other programs took the CPUs, or they wait inside ops. */
 static double seconds_per_sample(const mr_figures *f, double threads) {
-    double busy = busy_time(f), crowded = f->threads > f->cpus ? (double)f->cpus / f->threads : 1;
+    double crowded = f->threads > f->cpus ? (double)f->cpus / f->threads : 1;
+    double busy = mr_busy_time(f), most = busy * crowded;
     bool other = crowded < 1 || (f->threads == f->cpus && threads < f->threads);
-    busy = f->cpu > 0 && other ? fmin(f->cpu, busy) : busy * crowded;
-    return mr_divide(busy, f->made);
+    bool by_cpu = f->cpu >= had_cpus * most && other;
+    return mr_divide(by_cpu ? fmin(f->cpu, busy) : most, f->made);
 }
 
 double mr_host_time(const mr_figures *f) {
@@ -36,23 +54,37 @@ double mr_host_time(const mr_figures *f) {
     return seconds;
 }
 
+/* A function may give the lock up, to sleep or to compute elsewhere: under the lock is at most its
+ * CPU time, and at most the time that passed. */
+static double seconds_under_lock(const mr_figures *f) {
+    double under_lock = fmax(mr_host_time(f) - f->wait_host, 0);
+    under_lock = f->cpu > 0 ? fmin(under_lock, f->cpu) : under_lock;
+    return mr_divide(fmin(under_lock, f->seconds), fmax(f->made, f->samples));
+}
+
 mr_model mr_model_make(const mr_figures *f, int32_t threads) {
     double n = fmin(threads > 0 ? threads : f->threads, f->cpus);
-    double under_lock = fmax(mr_host_time(f) - f->wait_host, 0);
     double all_cpu = f->cpu > 0 ? f->cpu + f->readers_cpu + f->deliver : 0;
     mr_model model = {
         .thread_seconds = seconds_per_sample(f, n),
         .cpu_seconds = mr_divide(all_cpu, f->made),
-        .host_seconds = mr_divide(under_lock, f->made),
+        .host_seconds = seconds_under_lock(f),
         .storage = mr_divide(f->reads_most, f->read_seconds),
     };
     model.threads = mr_divide(n, model.thread_seconds);
     model.cpus = mr_divide(f->cpus, model.cpu_seconds);
     model.host = mr_divide(1, model.host_seconds);
-    model.consumer = mr_divide(f->batch * f->batches, f->consume + f->deliver);
+    model.consumer = mr_divide(f->samples, f->consume + f->deliver);
     model.rate = mr_lower(mr_lower(model.threads, model.cpus),
                           mr_lower(model.host, mr_lower(model.storage, model.consumer)));
     return model;
+}
+
+mr_model mr_model_alone(const mr_figures *f) {
+    mr_figures alone = *f;
+    double taken = mr_cpu_share(f) < 1 ? mr_busy_time(f) - f->cpu : 0;
+    alone.wait_work += fmax(taken, 0);
+    return mr_model_make(&alone, 0);
 }
 
 /* ---- The model with another cache ---- */
@@ -67,7 +99,7 @@ int32_t mr_figures_cache(const mr_figures *f) {
 /* Of all workers, on the ops before a cache and on bringing their input: between samples they give
  * the bytes of files back and wake who reads. */
 static double time_before(const mr_figures *f, int32_t ops) {
-    double between = f->read_seconds > 0 ? busy_time(f) - (f->work - in_waits(f)) - f->seal : 0;
+    double between = f->read_seconds > 0 ? mr_busy_time(f) - (f->work - in_waits(f)) - f->seal : 0;
     double seconds = f->fill + fmax(between, 0);
     for (int32_t i = 0; i < ops; i++) {
         seconds += f->ops[i].seconds;
@@ -89,9 +121,9 @@ static double hit_time(const mr_figures *f, double bytes, double passed_on) {
  * sample; beside them threads do `beside` for a sample. */
 static double rate_with(const mr_figures *f, double less, double more, double beside) {
     mr_model m = mr_model_make(f, 0);
-    double busy = busy_time(f), made = f->made;
+    double busy = mr_busy_time(f), made = f->made;
     /* A store that is being filled writes on a CPU that threads then wait for. */
-    bool writes = f->store_write > 0 && f->cpu > 0 && f->threads >= f->cpus;
+    bool writes = f->store_write > 0 && f->cpu > 0 && f->threads >= f->cpus && mr_cpu_share(f) == 1;
     double now = writes ? mr_divide(f->cpu, made) : m.thread_seconds;
     double each = now * (1 - mr_divide(less, busy)) + more;
     double cpu =
@@ -105,7 +137,7 @@ bool mr_model_cached(const mr_figures *f, int32_t ops, mr_cached *out) {
     int32_t cache = mr_figures_cache(f);
     int32_t n = cache >= 0 ? cache : ops;
     for (int32_t i = 0; i < n && cache < 0; i++) {
-        if (f->ops[i].random || f->ops[i].host) {
+        if (f->ops[i].random || f->ops[i].host || f->ops[i].opaque) {
             return false;
         }
     }
@@ -115,7 +147,7 @@ bool mr_model_cached(const mr_figures *f, int32_t ops, mr_cached *out) {
         return false;
     }
     double less = time_before(f, n) + f->store_read + f->store_write;
-    double saved = mr_model_make(f, 0).thread_seconds * mr_divide(less, busy_time(f));
+    double saved = mr_model_make(f, 0).thread_seconds * mr_divide(less, mr_busy_time(f));
     double passed_on =
         cache < 0 ? f->ops[n - 1].passed_on : 0; /* a cache that is there counts it */
     double next = f->read_seconds > 0 ? next_seconds : 0;

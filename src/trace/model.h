@@ -9,7 +9,11 @@
  *     CPUs       CPUs / CPU time of all threads per sample, those that read and deliver included
  *     host lock  1 / time under the lock per sample
  *     storage    reads in flight / time of a read (Little's law: the most it has shown to give)
- *     consumer   batch / time the consumer spends on a batch
+ *     consumer   samples / time the consumer spends on them
+ *
+ * What the run did is a lower bound of each. Where other programs took the CPUs, times are about as
+ * long with other numbers of threads as they were. Time in host functions counts as under the lock
+ * as far as it is CPU time.
  *
  * A prediction changes one of the terms and takes the lowest again. A cache takes the time of the
  * ops before it away, and adds that of finding a sample in a store and checking its bytes. */
@@ -27,6 +31,7 @@ typedef struct mr_op_figure {
     double passed_on; /* the part of it that goes to the next op in a stream; 0: it is kept whole */
     bool host;        /* runs a function of a host language, under its lock */
     bool random;      /* its result differs from epoch to epoch */
+    bool opaque;      /* a function without a version: no cache may keep what it made */
     bool cache;       /* keeps what the ops before it made */
     bool partly;      /* bytes_out is only of the parts that were made: the trace was cut off */
     bool streams;     /* begins a stream, which takes only the part of its input that is wanted */
@@ -47,12 +52,14 @@ typedef struct mr_figures {
 
     double work;      /* of all workers, on samples; what follows down to store_wait is in it */
     double wait_host; /* for the host language's lock */
+    double elsewhere; /* in host functions that run in processes of their own */
     double fill;      /* the source turns bytes into fields */
     double store_read, store_write, store_wait;
     double seal, wait_read, wait_work; /* of all workers, beside work */
     double cpu;                        /* CPU time of all workers, or -1 */
     double readers_cpu;                /* CPU time of the threads that read */
-    double major_faults;               /* pages read back from disk */
+    double preempted, paused; /* how often workers were taken off a CPU, and left it themselves */
+    double major_faults;      /* pages read back from disk */
 
     double read_seconds;    /* of a read, on average; 0: nothing is read */
     double reads_in_flight; /* on average */
@@ -66,6 +73,9 @@ typedef struct mr_figures {
     double sample_p50, sample_longest;
     const char *longest_name;
     double straggler_wait; /* part of `wait`, for batches with a sample 20 times the median */
+    double longest_seen, longest_slow; /* how often that sample was made, and was as slow */
+    double lost;                       /* share of the spans that were dropped */
+    double refused;                    /* samples that a store could not take */
 
     const mr_op_figure *ops;
     int32_t n_ops;
@@ -113,7 +123,12 @@ static inline double mr_thread_time(const mr_figures *f) {
     return f->threads * f->seconds;
 }
 
-double mr_host_time(const mr_figures *figures);      /* of all workers, in host functions */
+double mr_host_time(const mr_figures *figures); /* of all workers, in host functions */
+double mr_busy_time(const mr_figures *figures); /* of all workers, not waiting */
+/* Share of the time that workers wanted a CPU in which they had one, where others took it; 1: they
+ * had it, or it is not known. */
+double mr_cpu_share(const mr_figures *figures);
+mr_model mr_model_alone(const mr_figures *figures);  /* if nobody had taken it */
 int32_t mr_figures_cache(const mr_figures *figures); /* the last cache's place, or -1 */
 
 #endif

@@ -116,6 +116,7 @@ static mr_status read_ops(mr_trace *trace, mr_error *err) {
             .name = name ? name : "?",
             .host = json_is_true(json_object_get(op, "host")),
             .random = json_is_true(json_object_get(op, "random")),
+            .opaque = json_is_true(json_object_get(op, "opaque")),
             .stream = (int32_t)json_integer_value(json_object_get(op, "stream")),
         };
     }

@@ -17,6 +17,7 @@ typedef struct mr_trace_op {
     const char *name;
     bool host; /* it runs a function of a host language */
     bool random;
+    bool opaque;    /* nothing it made may be kept */
     int32_t stream; /* ops from this one on that run as one stream; 0 or 1: by itself */
 } mr_trace_op;
 

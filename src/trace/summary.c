@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* summary.c - see summary.h. Three walks over the spans: what there is and how much of it; times,
+/* summary.c - see summary.h. Walks over the spans: what there is and how much of it; times,
  * batches and slices; and, once it is known where the steady part lies, the figures for the
  * verdict. Nothing is sorted but what quantiles need. */
 #include "trace/summary.h"
@@ -27,6 +27,7 @@ typedef struct builder {
     uint64_t *durations;
     mr_op_figure *ops;
     double from, to; /* the steady part */
+    double *ended;   /* of each track, when its last span did */
 } builder;
 
 static int32_t line_of(const mr_trace *trace, const mr_time_span *span) {
@@ -74,8 +75,8 @@ static double overlap(const mr_time_span *span, double from, double to) {
 static void count_span(builder *b, const mr_time_span *span, int32_t track) {
     mr_summary *s = b->s;
     double end = (double)(span->start + span->duration) * ns;
-    (void)track;
     s->seconds = fmax(s->seconds, end);
+    b->ended[track] = fmax(b->ended[track], end);
     b->lines[line_of(s->trace, span)].times->timed++;
     if (has_batch(b, span) && span->batch >= s->n_per_batch) {
         s->n_per_batch = (int64_t)span->batch + 1;
@@ -300,7 +301,8 @@ static void finish_lines(builder *b) {
     }
 }
 
-/* Ops in a stream were measured now and then; their shares of it then stand for all of it. */
+/* Ops in a stream were measured now and then; their shares of it then stand for all of it, and the
+ * mean is that of all. */
 static void share_out_stream(mr_summary *s, int32_t first) {
     const mr_times *stream = &s->streams[first];
     double parts = 0;
@@ -311,6 +313,7 @@ static void share_out_stream(mr_summary *s, int32_t first) {
     for (int32_t k = first; k < first + n && k < s->trace->n_ops; k++) {
         s->ops[k].count = stream->count;
         s->ops[k].total = parts > 0 ? stream->total * s->ops[k].total / parts : 0;
+        s->ops[k].mean = mr_divide(s->ops[k].total, (double)stream->count);
     }
 }
 
@@ -388,6 +391,25 @@ static void add_figure(builder *b, const mr_time_span *span, int32_t track) {
     if (span->kind == MR_SPAN_STORE_READ && ended) {
         add_look(f, span);
     }
+}
+
+/* A worker that has made its last sample waits for nothing, and leaves no span. A trace that was
+ * cut off does not tell it from one that is busy. */
+static void add_idle_ends(builder *b) {
+    const mr_trace *trace = b->s->trace;
+    for (int32_t i = 0; i < trace->n_tracks && json_is_object(trace->end); i++) {
+        double idle = b->to - fmax(b->ended[i], b->from);
+        b->s->figures.wait_work += is_worker(b, i) ? fmax(idle, 0) : 0;
+    }
+}
+
+/* Whether the slowest sample is slow whenever it is made, or was once. */
+static void look_at_slowest(builder *b, const mr_time_span *span, int32_t track) {
+    mr_figures *f = &b->s->figures;
+    bool same = span->kind == MR_SPAN_SAMPLE && b->s->n_slowest > 0 && is_worker(b, track) &&
+                span->item == b->s->slowest[0].sample;
+    f->longest_seen += same;
+    f->longest_slow += same && (double)span->duration * ns > 20 * f->sample_p50;
 }
 
 static void find_steady_part(builder *b) {
@@ -489,6 +511,8 @@ static void set_ops(builder *b, mr_figures *f) {
     bool locked = s->kinds[MR_SPAN_WAIT_HOST].count > 0; /* not so in processes of their own */
     f->cpu = cpu > 0 ? cpu * part : -1;
     f->readers_cpu = fmax(usage_sum(s->trace, "reader", "cpu_ns"), 0) * ns * part;
+    f->preempted = fmax(usage_sum(s->trace, "worker", "preempted"), 0) * part;
+    f->paused = fmax(usage_sum(s->trace, "worker", "waits"), 0) * part;
     f->major_faults = fmax(usage_sum(s->trace, "worker", "major_faults"), 0) * part;
     for (int32_t i = 0; i < s->trace->n_ops; i++) {
         const mr_times *t = &s->ops[i];
@@ -499,9 +523,11 @@ static void set_ops(builder *b, mr_figures *f) {
                                    .passed_on = passed_on(s, i),
                                    .host = s->trace->ops[i].host && locked,
                                    .random = s->trace->ops[i].random,
+                                   .opaque = s->trace->ops[i].opaque,
                                    .cache = strcmp(s->trace->ops[i].name, "cache") == 0,
                                    .partly = !json_is_object(s->trace->end) && passed_on(s, i) > 0,
                                    .streams = s->trace->ops[i].stream > 1};
+        f->elsewhere += s->trace->ops[i].host && !locked ? t->total * part : 0;
     }
     f->ops = b->ops;
     f->n_ops = s->trace->n_ops;
@@ -514,6 +540,7 @@ static void set_figures(builder *b) {
     set_machine(s, f);
     find_steady_part(b);
     walk(b, add_figure);
+    add_idle_ends(b);
     f->store_read = fmax(f->store_read - f->store_wait, 0); /* looking includes waiting */
     f->samples = samples_delivered(s);
     f->reads_in_flight = f->seconds > 0 ? f->reads_in_flight / f->seconds : 0;
@@ -525,6 +552,9 @@ static void set_figures(builder *b) {
     f->sample_longest = sample->longest;
     f->longest_name = s->n_slowest > 0 ? s->slowest[0].name : NULL;
     f->straggler_wait = straggler_wait(s, b->from);
+    f->lost = mr_divide((double)s->trace->dropped, (double)(s->trace->dropped + s->trace->n_spans));
+    f->refused = (double)json_integer_value(json_object_get(s->trace->end, "refused"));
+    walk(b, look_at_slowest);
     set_ops(b, f);
 }
 
@@ -546,7 +576,8 @@ static mr_status make_lines(builder *b, mr_error *err) {
     b->ops = mr_zalloc(n_ops, sizeof *b->ops);
     s->ops = mr_zalloc(n_ops, sizeof *s->ops);
     s->streams = mr_zalloc(n_ops, sizeof *s->streams);
-    if (!b->lines || !b->ops || !s->ops || !s->streams) {
+    b->ended = mr_zalloc((size_t)s->trace->n_tracks, sizeof *b->ended);
+    if (!b->lines || !b->ended || !b->ops || !s->ops || !s->streams) {
         return mr_fail_memory(err, (size_t)b->n_lines * sizeof *b->lines);
     }
     for (int32_t i = 0; i < MR_SPAN_KINDS; i++) {
@@ -592,6 +623,7 @@ mr_status mr_summary_make(mr_summary *out, const mr_trace *trace, mr_error *err)
     mr_status status = build(&b, err);
     mr_free(b.lines);
     mr_free(b.durations);
+    mr_free(b.ended);
     if (status < 0) {
         mr_free(b.ops);
         out->figures.ops = NULL;

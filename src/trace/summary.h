@@ -13,9 +13,9 @@ enum { MR_SIZE_BINS = 32, MR_SUMMARY_SLOWEST = 100, MR_BUCKETS = 240 };
 typedef struct mr_times {
     int64_t count; /* how often */
     int64_t timed; /* of these, how often measured; the following is about those */
-    double mean, p50, p99, longest;
+    double p50, p99, longest;
     double bytes_in, bytes_out;
-    double total; /* of all, measured or not */
+    double total, mean; /* of all, measured or not */
 
     /* How it grows with the bytes that go in: seconds = fixed + per_byte * bytes. */
     double fixed, per_byte;

@@ -91,8 +91,9 @@ static void put_count(FILE *out, int64_t n, const char *one, const char *many) {
 }
 
 static void put_report(FILE *out, const mr_summary *s) {
-    fprintf(out, "%s: %.0f samples/s\n  %s\n", s->verdict.title, s->verdict.rate,
-            s->verdict.evidence);
+    bool steady = s->verdict.bound != MR_BOUND_UNKNOWN;
+    fprintf(out, "%s: %.0f samples/s%s\n  %s\n", s->verdict.title, s->verdict.rate,
+            steady ? " after the first batch" : "", s->verdict.evidence);
     if (s->verdict.change[0]) {
         fprintf(out, "  First: %s\n", s->verdict.change);
     }
@@ -103,7 +104,7 @@ static void put_report(FILE *out, const mr_summary *s) {
         fprintf(out, "  Note: %lld bad %s skipped; others took the place\n", (long long)s->skipped,
                 s->skipped == 1 ? "sample was" : "samples were");
     }
-    fprintf(out, "\n  ");
+    fprintf(out, "\n  the whole run: ");
     put_count(out, s->samples, "sample", "samples");
     put_count(out, s->batches, "batch", "batches");
     fprintf(out, "%.3f s, ", s->seconds);

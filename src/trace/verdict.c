@@ -12,18 +12,22 @@
  * fed; a worker that idles more than a fifth has time to spare; a third of the workers' time makes
  * a culprit. */
 static const double fed = 0.05, spare = 0.2, culprit = 0.35;
+/* With every tenth span gone, what is left is no longer a fair part. */
+static const double many_lost = 0.1;
+/* Less than this is no gain worth naming. */
+static const double gain = 1.05;
 
 const char *mr_bound_name(mr_bound bound) {
-    static const char *const names[] = {"unknown", "balanced", "consumer", "storage", "op",
-                                        "store",   "host",     "memory",   "overhead"};
+    static const char *const names[] = {"unknown", "balanced", "consumer", "storage",  "op",
+                                        "store",   "host",     "memory",   "overhead", "crowded"};
     return names[bound];
 }
 
 /* ---- Words ---- */
-static const mr_op_figure *longest_op(const mr_figures *f) {
-    const mr_op_figure *longest = NULL;
+static int32_t longest_op(const mr_figures *f) { /* -1: there is none */
+    int32_t longest = -1;
     for (int32_t i = 0; i < f->n_ops; i++) {
-        longest = !longest || f->ops[i].seconds > longest->seconds ? &f->ops[i] : longest;
+        longest = longest < 0 || f->ops[i].seconds > f->ops[longest].seconds ? i : longest;
     }
     return longest;
 }
@@ -46,8 +50,8 @@ advise(mr_verdict *v, mr_advice advice, double predicted, const char *format, ..
     size_t used = (size_t)vsnprintf(v->change, sizeof v->change, format, arguments);
     va_end(arguments);
     v->advice = advice;
-    v->predicted = predicted;
-    if (predicted > 0 && used < sizeof v->change) {
+    v->predicted = predicted >= gain * v->rate ? predicted : 0; /* else the model does not tell */
+    if (v->predicted > 0 && used < sizeof v->change) {
         snprintf(v->change + used, sizeof v->change - used,
                  ": predicted %.0f samples/s, %.1f times as many", predicted,
                  mr_divide(predicted, v->rate));
@@ -91,6 +95,14 @@ static mr_cached best_cache(const mr_figures *f) {
     return best;
 }
 
+/* A store that takes no more will not fill by waiting. */
+static void advise_room(mr_verdict *v, const mr_figures *f) {
+    advise(v, MR_ADVISE_STORE, 0,
+           "the store refused %.0f samples: make room on its disk or raise its limit (millrace "
+           "cache shows it)",
+           f->refused);
+}
+
 /* The ops before the first random one give the same every epoch. Returns false where keeping that
  * brings nothing. A cache that is there already only has to be full. */
 static bool advise_cache(mr_verdict *v, const mr_figures *f) {
@@ -98,13 +110,31 @@ static bool advise_cache(mr_verdict *v, const mr_figures *f) {
     if (best.ops == 0 || best.rate < 1.1 * v->rate) {
         return false;
     }
-    if (mr_figures_cache(f) >= 0) {
+    if (mr_figures_cache(f) >= 0 && f->refused > 0) {
+        advise_room(v, f);
+    } else if (mr_figures_cache(f) >= 0) {
         advise(v, MR_ADVISE_FILL, best.rate, "let the store fill: later epochs read from it");
     } else {
         const mr_op_figure *op = &f->ops[best.ops - 1];
         advise(v, MR_ADVISE_CACHE, best.rate, "cache after %s: %s%.3g MB", op->name,
                op->partly ? "at least " : "", best.bytes * f->dataset_samples / 1e6);
     }
+    return true;
+}
+
+/* A function that takes long and gives the same every epoch, which no cache may keep as it is. */
+static bool advise_version(mr_verdict *v, const mr_figures *f) {
+    int32_t i = 0;
+    while (i < f->n_ops && !f->ops[i].opaque && !f->ops[i].random) {
+        i++;
+    }
+    if (i == f->n_ops || f->ops[i].random || f->ops[i].seconds < culprit * f->work) {
+        return false;
+    }
+    advise(v, MR_ADVISE_VERSION, 0,
+           "tell when the function changes, %s(fn, version=\"1\"): then a cache may keep what it "
+           "makes",
+           f->ops[i].name);
     return true;
 }
 
@@ -122,7 +152,43 @@ static bool is_too_short(mr_verdict *v, const mr_figures *f) {
     return true;
 }
 
-static bool is_fed(mr_verdict *v) {
+static bool is_full_of_holes(mr_verdict *v, const mr_figures *f) {
+    if (f->lost < many_lost) {
+        return false;
+    }
+    conclude(v, MR_BOUND_UNKNOWN, "too many spans were dropped to tell");
+    evidence(v,
+             "%.0f %% of the spans came faster than they could be written: where the others spent "
+             "their time says little about the run.",
+             100 * f->lost);
+    return true;
+}
+
+static bool is_contended(const mr_figures *f) {
+    double host = mr_host_time(f);
+    return host >= 0.5 * f->work && f->wait_host > 0.1 * host;
+}
+
+/* How long anything took then says more about the others than about the pipeline. Threads that take
+ * Python's lock from each other are off their CPUs for that. */
+static bool is_crowded(mr_verdict *v, const mr_figures *f) {
+    double share = mr_cpu_share(f);
+    if (share == 1 || is_contended(f)) {
+        return false;
+    }
+    conclude(v, MR_BOUND_CROWDED, "other programs took the CPUs");
+    evidence(
+        v,
+        "Workers got %.0f %% of the CPU time they wanted, and were taken off a CPU %.0f times, "
+        "%.0f a second.",
+        100 * share, f->preempted, f->preempted / f->seconds);
+    advise(v, MR_ADVISE_ALONE, mr_model_alone(f).rate, "%s; alone",
+           f->threads > 1 ? "run it without other programs, or with fewer threads beside them"
+                          : "run it without other programs");
+    return true;
+}
+
+static bool is_fed(mr_verdict *v, const mr_figures *f) {
     if (v->stall >= fed) {
         return false;
     }
@@ -134,9 +200,11 @@ static bool is_fed(mr_verdict *v) {
         "The consumer waits %.1f %% of its time and takes %.0f samples/s; the loader could give "
         "%.0f, its threads idle %.0f %% of theirs.",
         100 * v->stall, v->rate,
-        mr_lower(mr_lower(v->model.threads, v->model.host), v->model.storage), 100 * v->idle);
+        fmax(mr_lower(mr_lower(v->model.threads, v->model.host), v->model.storage), v->rate),
+        100 * v->idle);
     if (time_to_spare) {
         double needed = ceil(v->model.consumer * v->model.thread_seconds * 1.05);
+        needed = fmin(needed, f->threads); /* so many fed it */
         v->advice = MR_ADVISE_CONSUMER;
         snprintf(
             v->change, sizeof v->change,
@@ -146,9 +214,18 @@ static bool is_fed(mr_verdict *v) {
     return true;
 }
 
+/* Slow again and again; or made once, by a thread that had its CPU or gave it up itself. */
+static bool is_slow_itself(const mr_figures *f) {
+    if (f->longest_seen > 1) {
+        return f->longest_slow >= 0.5 * f->longest_seen && f->longest_slow > 1;
+    }
+    return f->cpu <= 0 || mr_busy_time(f) - f->cpu < f->sample_longest || f->paused > f->preempted;
+}
+
 static bool has_straggler(mr_verdict *v, const mr_figures *f) {
     bool slow = f->sample_longest > 20 * f->sample_p50;
-    if (!slow || f->straggler_wait < 0.5 * f->wait) {
+    double rate = mr_lower(mr_divide(f->samples, f->seconds - f->straggler_wait), v->model.rate);
+    if (!slow || !is_slow_itself(f) || f->straggler_wait < 0.5 * f->wait || rate < 1.1 * v->rate) {
         return false;
     }
     conclude(v, MR_BOUND_OP, "held up by stragglers");
@@ -157,8 +234,7 @@ static bool has_straggler(mr_verdict *v, const mr_figures *f) {
         "%.0f %% of the consumer's waiting is for batches with a sample that takes 20 times the "
         "median of %.2f ms; the longest takes %.1f ms.",
         percent(f->straggler_wait, f->wait), 1e3 * f->sample_p50, 1e3 * f->sample_longest);
-    advise(v, MR_ADVISE_STRAGGLER, f->samples / (f->seconds - f->straggler_wait),
-           "look at %s, or allow more batches ahead",
+    advise(v, MR_ADVISE_STRAGGLER, rate, "look at %s, or allow more batches ahead",
            f->longest_name ? f->longest_name : "the slowest samples");
     return true;
 }
@@ -195,6 +271,11 @@ static bool lacks_batches_ahead(mr_verdict *v, const mr_figures *f) {
     return true;
 }
 
+/* Nothing is read and nothing computed for what it keeps. */
+static bool needs_no_cache(const mr_figures *f) {
+    return mr_figures_cache(f) == 0 && f->reads_most <= 0;
+}
+
 static bool is_store_bound(mr_verdict *v, const mr_figures *f) {
     double in_store = f->store_read + f->store_write + f->store_wait;
     if (in_store < culprit * mr_thread_time(f)) {
@@ -209,9 +290,15 @@ static bool is_store_bound(mr_verdict *v, const mr_figures *f) {
         percent(in_store, mr_thread_time(f)), percent(f->store_read, mr_thread_time(f)),
         percent(f->store_write, mr_thread_time(f)), percent(f->store_wait, mr_thread_time(f)));
     mr_cached full = {0};
-    if (cold) {
+    bool at_least = false;
+    if (cold && f->refused > 0) {
+        advise_room(v, f);
+    } else if (cold) {
         (void)mr_model_cached(f, 0, &full);
         advise(v, MR_ADVISE_FILL, full.rate, "let it fill: later epochs read from it");
+    } else if (mr_model_uncached(f, &at_least) > 1.1 * v->rate || needs_no_cache(f)) {
+        advise(v, MR_ADVISE_NO_CACHE, mr_model_uncached(f, &at_least),
+               "take the cache away: what it keeps is made faster than it is read");
     } else {
         advise(v, MR_ADVISE_STORE, 0, "put the store on a faster disk, or cache smaller samples");
     }
@@ -238,9 +325,9 @@ static bool is_storage_bound(mr_verdict *v, const mr_figures *f) {
 
 static bool is_host_bound(mr_verdict *v, const mr_figures *f) {
     double host = mr_host_time(f);
-    bool under_lock =
-        f->threads > 1 ? f->wait_host > 0.1 * host || v->model.host < 1.2 * v->rate : true;
-    if (host < 0.5 * f->work || !under_lock) {
+    double near = f->threads > 1 ? 1.2 : 2.5; /* one thread has other things to do, too */
+    bool at_limit = host >= 0.5 * f->work && v->model.host < near * v->rate;
+    if (!is_contended(f) && !at_limit) {
         return false;
     }
     conclude(v, MR_BOUND_HOST, "Python-bound");
@@ -276,23 +363,35 @@ static bool is_overhead_bound(mr_verdict *v, const mr_figures *f) {
     return true;
 }
 
+/* Sleeping, or waiting for a disk or a network: nobody took their CPUs. */
+static bool waits_inside(const mr_figures *f) {
+    return f->cpu > 0 && f->threads <= f->cpus && mr_cpu_share(f) == 1 &&
+           f->paused > f->preempted && f->cpu < 0.5 * mr_busy_time(f);
+}
+
 static void is_op_bound(mr_verdict *v, const mr_figures *f) {
-    const mr_op_figure *op = longest_op(f);
+    int32_t longest = longest_op(f);
+    const char *name = longest >= 0 ? f->ops[longest].name : "the source";
+    double seconds = longest >= 0 ? f->ops[longest].seconds : f->work;
     char title[64] = "bound by its source";
-    bool decoder = op && strncmp(op->name, "decode", 6) == 0;
-    if (op) {
-        snprintf(title, sizeof title, "%.40s-bound", decoder ? "decode" : op->name);
+    if (longest >= 0) {
+        bool decoder = strncmp(name, "decode", 6) == 0;
+        snprintf(title, sizeof title, "%.40s-bound", decoder ? "decode" : name);
     }
     conclude(v, MR_BOUND_OP, title);
     evidence(
         v,
         "%s takes %.0f %% of the workers' time; they are busy %.0f %% of it, with %d %s on %d %s.",
-        op ? op->name : "the source", percent(op ? op->seconds : f->work, f->work),
-        percent(f->work, mr_thread_time(f)), f->threads, f->threads == 1 ? "thread" : "threads",
-        f->cpus, f->cpus == 1 ? "CPU" : "CPUs");
+        name, percent(seconds, f->work), percent(f->work, mr_thread_time(f)), f->threads,
+        f->threads == 1 ? "thread" : "threads", f->cpus, f->cpus == 1 ? "CPU" : "CPUs");
     if (f->threads < f->cpus) {
         advise_threads(v, f);
-    } else if (!advise_cache(v, f)) {
+    } else if (waits_inside(f)) {
+        advise(v, MR_ADVISE_THREADS, 0,
+               "workers wait inside their ops (CPU time is %.0f %% of the time they are busy): use "
+               "more threads than CPUs",
+               percent(f->cpu, mr_busy_time(f)));
+    } else if (!advise_version(v, f) && !advise_cache(v, f)) {
         mr_figures twice = *f;
         twice.cpus = 2 * f->cpus;
         double needed = ceil(v->model.consumer * v->model.thread_seconds);
@@ -307,9 +406,10 @@ void mr_verdict_make(mr_verdict *out, const mr_figures *f) {
     out->rate = mr_divide(f->samples, f->seconds);
     out->stall = mr_divide(f->wait, f->wait + f->consume + f->deliver);
     out->idle = mr_divide(f->wait_work, mr_thread_time(f));
-    if (is_too_short(out, f) || is_fed(out) || is_store_bound(out, f) || is_storage_bound(out, f) ||
-        is_host_bound(out, f) || has_straggler(out, f) || lacks_memory(out, f) ||
-        lacks_batches_ahead(out, f) || is_overhead_bound(out, f)) {
+    if (is_full_of_holes(out, f) || is_too_short(out, f) || is_fed(out, f) || is_crowded(out, f) ||
+        is_store_bound(out, f) || is_storage_bound(out, f) || is_host_bound(out, f) ||
+        has_straggler(out, f) || lacks_memory(out, f) || lacks_batches_ahead(out, f) ||
+        is_overhead_bound(out, f)) {
         return;
     }
     is_op_bound(out, f);
@@ -349,25 +449,41 @@ static void say_stations(lines *l, const mr_model *m, const mr_figures *f) {
     snprintf(how, sizeof how, "%.0f reads in flight / %.3f ms a read", f->reads_most,
              1e3 * f->read_seconds);
     say_station(l, "storage", m->storage, how);
-    snprintf(how, sizeof how, "%d samples / %.3f ms of the consumer per batch", f->batch,
-             mr_divide(1e3 * (f->consume + f->deliver), f->batches));
+    snprintf(how, sizeof how, "%.0f samples / %.3f s of the consumer", f->samples,
+             f->consume + f->deliver);
     say_station(l, "consumer", m->consumer, how);
+}
+
+static void say_part(lines *l, const char *name, double seconds, double whole) {
+    say(l, "  %-20s %8.3f s  %5.1f %%\n", name, seconds, percent(seconds, whole));
 }
 
 static void say_threads(lines *l, const mr_figures *f) {
     double whole = mr_thread_time(f),
-           rest = whole - f->work - f->seal - f->wait_read - f->wait_work;
+           rest = whole - f->work - f->seal - f->wait_read - f->wait_work,
+           inside = f->work - f->fill - f->store_read - f->store_write - f->store_wait;
     say(l, "\nwhere %d x %.3f s of the workers went\n", f->threads, f->seconds);
     for (int32_t i = 0; i < f->n_ops; i++) {
-        say(l, "  %-20s %8.3f s  %5.1f %%\n", f->ops[i].name, f->ops[i].seconds,
-            percent(f->ops[i].seconds, whole));
+        inside -= f->ops[i].seconds;
+        say_part(l, f->ops[i].name, f->ops[i].seconds, whole);
     }
-    say(l, "  %-20s %8.3f s  %5.1f %%\n", "waiting for reads", f->wait_read,
-        percent(f->wait_read, whole));
-    say(l, "  %-20s %8.3f s  %5.1f %%\n", "without work", f->wait_work,
-        percent(f->wait_work, whole));
-    say(l, "  %-20s %8.3f s  %5.1f %%\n", "sealing batches", f->seal, percent(f->seal, whole));
-    say(l, "  %-20s %8.3f s  %5.1f %%\n", "between samples", rest, percent(rest, whole));
+    const struct {
+        const char *name;
+        double seconds;
+    } some[] = {{"filling fields", f->fill},
+                {"reading the store", f->store_read},
+                {"writing the store", f->store_write},
+                {"waiting for it", f->store_wait}};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        if (some[i].seconds > 0) {
+            say_part(l, some[i].name, some[i].seconds, whole);
+        }
+    }
+    say_part(l, "between ops", inside, whole);
+    say_part(l, "waiting for reads", f->wait_read, whole);
+    say_part(l, "without work", f->wait_work, whole);
+    say_part(l, "sealing batches", f->seal, whole);
+    say_part(l, "between samples", rest, whole);
     if (f->cpu > 0) {
         say(l, "their CPU time is %.3f s, %.0f %% of the time they were not waiting\n", f->cpu,
             percent(f->cpu, whole - f->wait_read - f->wait_work - f->wait_host - f->store_wait));
@@ -375,7 +491,8 @@ static void say_threads(lines *l, const mr_figures *f) {
 }
 
 static void say_predictions(lines *l, const mr_figures *f) {
-    say(l, "\npredicted with other numbers of threads\n");
+    say(l, "\npredicted with other numbers of threads%s\n",
+        mr_cpu_share(f) < 1 ? ", other programs taking as much of the CPUs" : "");
     for (int32_t n = 1; n <= 2 * f->cpus && n <= 64; n *= 2) {
         mr_model model = mr_model_make(f, n);
         say(l, "  %4d  %9.0f samples/s%s\n", n, model.rate,

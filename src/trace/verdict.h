@@ -6,7 +6,7 @@
 #include "trace/model.h"
 
 typedef enum mr_bound {
-    MR_BOUND_UNKNOWN, /* too short a run */
+    MR_BOUND_UNKNOWN, /* too short a run, or too much of it dropped */
     MR_BOUND_BALANCED,
     MR_BOUND_CONSUMER,
     MR_BOUND_STORAGE,
@@ -14,7 +14,8 @@ typedef enum mr_bound {
     MR_BOUND_STORE,
     MR_BOUND_HOST,
     MR_BOUND_MEMORY,
-    MR_BOUND_OVERHEAD
+    MR_BOUND_OVERHEAD,
+    MR_BOUND_CROWDED /* other programs take the CPUs */
 } mr_bound;
 
 typedef enum mr_advice {
@@ -30,7 +31,10 @@ typedef enum mr_advice {
     MR_ADVISE_AHEAD,     /* more batches ahead */
     MR_ADVISE_MEMORY,    /* less of it in flight, or more of it */
     MR_ADVISE_PACK,      /* many small samples into one file or array */
-    MR_ADVISE_CONSUMER   /* the loader has time to spare */
+    MR_ADVISE_CONSUMER,  /* the loader has time to spare */
+    MR_ADVISE_ALONE,     /* without other programs, or with fewer threads */
+    MR_ADVISE_NO_CACHE,  /* it brings nothing */
+    MR_ADVISE_VERSION    /* so that a cache may keep what a function makes */
 } mr_advice;
 
 typedef struct mr_verdict {

@@ -67,6 +67,7 @@ def op_times(trace):
         for i in members:
             result[i]["total"] *= whole / parts
             result[i]["count"] = len(of_it)
+            result[i]["mean"] = result[i]["total"] / len(of_it)
     return [{"name": op["name"], **t} for op, t in zip(ops, result)]
 
 

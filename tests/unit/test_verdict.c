@@ -180,6 +180,11 @@ TEST(slow_consumer) {
     f.wait_work = 11.8;
     expect(&f, MR_BOUND_CONSUMER, MR_ADVISE_CONSUMER);
     CHECK_TEXT(judge(&f).title, "consumer-bound");
+    f.samples = 9000; /* the last batches of epochs are smaller */
+    CHECK_INT(judge(&f).model.consumer, ==, 9000 / 9.9);
+    f.made = 1000; /* the end of a run, which was made long before */
+    CHECK_HAS(judge(&f).evidence, "the loader could give 900");
+    CHECK_HAS(judge(&f).change, "2 threads would do");
 }
 
 TEST(lock_bound_map) {
@@ -195,6 +200,29 @@ TEST(lock_bound_map) {
     CHECK_HAS(v.change, "processes=2");
     CHECK_INT(v.model.host, ==, 10000 / 9.5);
     CHECK_INT(v.predicted, ==, 1600); /* 12.5 s of CPU for 10,000 samples, on two CPUs */
+    f.cpu = 6;                        /* also on a busy machine */
+    f.preempted = 3000;
+    expect(&f, MR_BOUND_HOST, MR_ADVISE_PROCESSES);
+}
+
+/* 10 ms of sleep in a function of Python, which gives the lock up. */
+TEST(a_function_that_gives_the_lock_up) {
+    static const mr_op_figure ops[] = {{.name = "resize", .seconds = 3},
+                                       {.name = "map", .seconds = 16.5, .host = true}};
+    mr_figures f = busy_run();
+    f.ops = ops;
+    f.n_ops = 2;
+    f.samples = f.made = 1650;
+    f.cpu = 3.3;
+    f.paused = 1700;
+    mr_verdict v = judge(&f);
+    CHECK_INT(v.bound, ==, MR_BOUND_OP);
+    CHECK_INT(v.advice, ==, MR_ADVISE_THREADS);
+    CHECK_HAS(v.change, "more threads than CPUs");
+    CHECK_INT(v.model.host, ==, 500); /* 3.3 s of CPU time, and not 16.5 s */
+    CHECK_INT(mr_model_make(&f, 1).rate, <, mr_model_make(&f, 2).rate);
+    f.cpu = -1; /* not known: at least what the run did */
+    CHECK_INT(judge(&f).model.host, ==, 165);
 }
 
 TEST(too_few_threads) {
@@ -211,12 +239,92 @@ TEST(one_straggler_file) {
     mr_figures f = busy_run();
     f.work = 10;
     f.wait_work = 9;
+    f.cpu = 10;
     f.sample_longest = 4;
     f.longest_name = "cat/huge.jpg";
     f.straggler_wait = 8;
     expect(&f, MR_BOUND_OP, MR_ADVISE_STRAGGLER);
     CHECK_HAS(judge(&f).change, "cat/huge.jpg");
-    CHECK_INT(judge(&f).predicted, ==, 5000);
+    CHECK_INT(judge(&f).predicted, ==, 2 / 0.0011); /* and not 5000: the threads' limit */
+    f.longest_seen = 50;                            /* in 50 epochs slow every time, or once */
+    f.longest_slow = 50;
+    CHECK_INT(judge(&f).advice, ==, MR_ADVISE_STRAGGLER);
+    f.longest_slow = 1;
+    CHECK_INT(judge(&f).advice, !=, MR_ADVISE_STRAGGLER);
+    f.longest_seen = f.longest_slow = 1;
+    CHECK_INT(judge(&f).advice, ==, MR_ADVISE_STRAGGLER);
+    f.cpu = 6.8; /* the thread was taken off its CPU for longer than the sample took */
+    f.preempted = 1000;
+    CHECK_INT(judge(&f).advice, !=, MR_ADVISE_STRAGGLER);
+}
+
+TEST(a_straggler_that_nobody_waited_for_in_vain_is_none) {
+    mr_figures f = busy_run(); /* threads are busy all the time: 1000 samples/s is what they give */
+    f.sample_longest = 4;
+    f.straggler_wait = 9.8;
+    mr_verdict v = judge(&f);
+    CHECK_INT(v.advice, !=, MR_ADVISE_STRAGGLER);
+    CHECK_INT(v.predicted, <, 4000);
+}
+
+/* ---- A busy machine ---- */
+static mr_figures crowded_run(void) {
+    mr_figures f = busy_run();
+    f.cpu = 6.4;
+    f.preempted = 3000;
+    f.paused = 10;
+    return f;
+}
+
+TEST(other_programs_took_the_cpus) {
+    mr_figures f = crowded_run();
+    f.sample_longest = 0.4;
+    f.straggler_wait = 9;
+    expect(&f, MR_BOUND_CROWDED, MR_ADVISE_ALONE);
+    mr_verdict v = judge(&f);
+    CHECK_TEXT(mr_bound_name(v.bound), "crowded");
+    CHECK_HAS(v.evidence, "got 32 % of the CPU time they wanted"); /* 6.4 s of 20 s less 0.1 s */
+    CHECK_HAS(v.change, "without other programs, or with fewer threads");
+    CHECK_INT(v.predicted, ==, 2 / 0.00065);       /* CPU time, with the consumer's */
+    CHECK_INT(mr_model_make(&f, 1).rate, ==, 500); /* others go on: no faster than two */
+    CHECK_INT(mr_model_make(&f, 2).rate, ==, 1000);
+    char text[8192];
+    mr_verdict_explain(&v, &f, text, (int)sizeof text);
+    CHECK_HAS(text, "other programs taking as much of the CPUs");
+}
+
+TEST(threads_off_their_cpus_for_other_reasons) {
+    mr_figures f = crowded_run();
+    f.paused = 4000; /* they left by themselves: to sleep, or for a disk */
+    CHECK_INT(judge(&f).bound, !=, MR_BOUND_CROWDED);
+    f = crowded_run();
+    f.preempted = 50; /* 13 s are more than others take in 50 turns */
+    CHECK_INT(judge(&f).bound, !=, MR_BOUND_CROWDED);
+    f = crowded_run();
+    f.threads = 8; /* on 2 CPUs: they took them from each other */
+    f.work = 79;
+    f.cpu = 19;
+    CHECK_INT(judge(&f).bound, !=, MR_BOUND_CROWDED);
+    f = crowded_run();
+    f.elsewhere = 13; /* processes of the loader's own had them */
+    CHECK_INT(judge(&f).bound, !=, MR_BOUND_CROWDED);
+    f = crowded_run();
+    f.cpu = 10.5;
+    f.wait = 5;
+    f.consume = 4.9; /* the consumer had one */
+    CHECK_INT(judge(&f).bound, !=, MR_BOUND_CROWDED);
+    f = crowded_run();
+    f.cpu = -1;
+    CHECK_INT(judge(&f).bound, !=, MR_BOUND_CROWDED);
+}
+
+TEST(a_trace_with_holes_does_not_tell) {
+    mr_figures f = busy_run();
+    f.lost = 0.61;
+    expect(&f, MR_BOUND_UNKNOWN, MR_ADVISE_NOTHING);
+    CHECK_HAS(judge(&f).evidence, "61 % of the spans");
+    f.lost = 0.01;
+    CHECK_INT(judge(&f).bound, !=, MR_BOUND_UNKNOWN);
 }
 
 TEST(cold_store) {
@@ -225,9 +333,36 @@ TEST(cold_store) {
     f.store_wait = 1;
     expect(&f, MR_BOUND_STORE, MR_ADVISE_FILL);
     CHECK_HAS(judge(&f).change, "let it fill");
+    f.refused = 40; /* its disk is full: it will not fill */
+    expect(&f, MR_BOUND_STORE, MR_ADVISE_STORE);
+    CHECK_HAS(judge(&f).change, "refused 40 samples");
     f.store_write = 0.5;
     f.store_read = 9;
     expect(&f, MR_BOUND_STORE, MR_ADVISE_STORE);
+    CHECK_HAS(judge(&f).change, "faster disk");
+}
+
+TEST(a_cache_behind_an_array) {
+    static const mr_op_figure ops[] = {{.name = "cache", .cache = true, .bytes_out = 3000},
+                                       {.name = "normalize", .seconds = 4}};
+    mr_figures f = busy_run();
+    f.store_read = 9;
+    f.ops = ops;
+    f.n_ops = 2;
+    expect(&f, MR_BOUND_STORE, MR_ADVISE_STORE); /* of files, which are read */
+    f.read_seconds = f.reads_most = 0;
+    expect(&f, MR_BOUND_STORE, MR_ADVISE_NO_CACHE);
+}
+
+TEST(a_function_without_version_is_not_cached) {
+    mr_op_figure ops[] = {{.name = "map", .seconds = 19, .bytes_out = 3000, .opaque = true}};
+    mr_figures f = busy_run();
+    f.ops = ops;
+    f.n_ops = 1;
+    expect(&f, MR_BOUND_OP, MR_ADVISE_VERSION);
+    CHECK_HAS(judge(&f).change, "version=");
+    ops[0].opaque = false;
+    expect(&f, MR_BOUND_OP, MR_ADVISE_CACHE);
 }
 
 TEST(tiny_samples) {
@@ -292,6 +427,7 @@ TEST(the_explanation_shows_its_numbers) {
     CHECK_HAS(text, "min(2 threads, 2 CPUs) / 2.000 ms");
     CHECK_HAS(text, "2 CPUs / 1.960 ms of CPU time");
     CHECK_HAS(text, "(this run's)");
+    CHECK_HAS(text, "between ops             0.800 s    4.0 %"); /* 19.8 s less 19 s of ops */
     CHECK_HAS(text, "after decode_image");
     CHECK_HAS(text, "300 kB a sample, 300 MB in all; 2.000 - 1.420 + 0.209 ms of a thread");
     CHECK_INT(mr_verdict_explain(&v, &f, text, 10), ==, length); /* as snprintf */
