@@ -122,6 +122,8 @@ static double hit_time(const mr_figures *f, double bytes, double passed_on) {
 static double rate_with(const mr_figures *f, double less, double more, double beside) {
     mr_model m = mr_model_make(f, 0);
     double busy = mr_busy_time(f), made = f->made;
+    less =
+        fmin(less, busy); /* ops' seconds are scaled from the whole run, and may come out as more */
     /* A store that is being filled writes on a CPU that threads then wait for. */
     bool writes = f->store_write > 0 && f->cpu > 0 && f->threads >= f->cpus && mr_cpu_share(f) == 1;
     double now = writes ? mr_divide(f->cpu, made) : m.thread_seconds;

@@ -65,7 +65,11 @@ static void conclude(mr_verdict *v, mr_bound bound, const char *title) {
 
 /* ---- Remedies with a prediction ---- */
 static double without_station(const mr_model *m, double threads, double host, double storage) {
-    return mr_lower(mr_lower(threads, host), mr_lower(storage, m->consumer));
+    return mr_lower(mr_lower(mr_lower(threads, host), mr_lower(storage, m->consumer)), m->cpus);
+}
+
+static double without_consumer(const mr_model *m) {
+    return mr_lower(mr_lower(m->threads, m->cpus), mr_lower(m->host, m->storage));
 }
 
 static void advise_threads(mr_verdict *v, const mr_figures *f) {
@@ -199,9 +203,7 @@ static bool is_fed(mr_verdict *v, const mr_figures *f) {
         v,
         "The consumer waits %.1f %% of its time and takes %.0f samples/s; the loader could give "
         "%.0f, its threads idle %.0f %% of theirs.",
-        100 * v->stall, v->rate,
-        fmax(mr_lower(mr_lower(v->model.threads, v->model.host), v->model.storage), v->rate),
-        100 * v->idle);
+        100 * v->stall, v->rate, fmax(without_consumer(&v->model), v->rate), 100 * v->idle);
     if (time_to_spare) {
         double needed = ceil(v->model.consumer * v->model.thread_seconds * 1.05);
         needed = fmin(needed, f->threads); /* so many fed it */

@@ -368,7 +368,7 @@ TEST(ops_of_a_stream_share_its_time) {
     /* The crop is all that is decoded; a cache would keep the whole image. */
     CHECK(s.ops[0].bytes_out / (double)s.ops[0].timed < s.figures.ops[0].bytes_out);
     CHECK_INT(s.figures.ops[1].bytes_out, ==, 24 * 24 * 3);
-    CHECK(s.figures.check_rate > 0 && s.figures.readers_cpu > 0);
+    CHECK(s.figures.check_rate > 0);
     mr_summary_free(&s);
     mr_trace_close(trace);
     fixture_remove(folder);

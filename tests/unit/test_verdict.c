@@ -54,7 +54,7 @@ static void expect(const mr_figures *figures, mr_bound bound, mr_advice advice) 
 
 TEST(slow_disk) {
     mr_figures f = busy_run();
-    f.work = 5;
+    f.work = f.cpu = 5;
     f.wait_read = 14.8;
     f.read_seconds = 0.031;
     f.reads_in_flight = 31;
@@ -194,6 +194,7 @@ TEST(lock_bound_map) {
     f.ops = ops;
     f.n_ops = 2;
     f.wait_host = 7.5;
+    f.cpu = 12.3;
     expect(&f, MR_BOUND_HOST, MR_ADVISE_PROCESSES);
     mr_verdict v = judge(&f);
     CHECK_TEXT(v.title, "Python-bound");
