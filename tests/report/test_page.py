@@ -113,7 +113,9 @@ def test_figures_in_the_page_are_those_of_the_spans(made):
         print("this machine lets no thread be probed: functions are not compared")
     else:
         decoding = sum(n for key, n in spans.function_counts(trace).items() if key[0] == "decode_image")
-        assert "functions" in page.sections and close("functions.0", decoding)
+        shown = decoding >= 0.005 * len(trace.probes) and decoding > 0  # a short run may have met none
+        assert "functions" in page.sections or not len(trace.probes)
+        assert close("functions.0", decoding) if shown else "functions.0" not in page.values
     batches = spans.batch_times(trace).values()
     assert close("batch.wait", sum(b["wait"] for b in batches) / len(batches))
     assert close("batch.delay", sum(b["delay"] for b in batches) / len(batches))
