@@ -155,9 +155,13 @@ def test_a_function_under_the_lock_is_the_verdict(tmp_path):
             pass
         return sample
     pipeline = mr.synthetic(samples=400, shape=[4]).map(slow).batch(8)
-    report = traced(pipeline, tmp_path / "trace", threads=2)
+    for attempt in range(5):  # other programs may take the CPUs, and then that is the verdict
+        report = traced(pipeline, tmp_path / f"trace{attempt}", threads=2)
+        if report.verdict["bound"] != "crowded":
+            break
     if report.verdict["bound"] == "crowded":
-        print("other programs take the CPUs, which is the verdict")
+        print("other programs took the CPUs five times: the threads' own counts must say so")
+        assert sum(thread["preempted"] for thread in report.figures["usage"]) >= 10
     else:
         assert report.verdict["bound"] == "host" and report.verdict["title"] == "Python-bound"
     assert report.verdict["limit_host"] >= 0.99 * report.verdict["rate"]

@@ -438,7 +438,12 @@ TEST(damaged_values_are_made_again) {
     rig_result again = check_run(photos_pipeline(cache_with("")), off.digest);
     CHECK_INT(again.log.lines, ==, 1);
     CHECK_INT(again.made, >, 0);
-    check_run(photos_pipeline(cache_with("")), off.digest); /* made anew by now, if not before */
+    rig_result anew = check_run(photos_pipeline(cache_with("")), off.digest);
+    if (anew.made == 0) { /* the tree was hit too, which showed as soon as the store was opened */
+        CHECK_INT(again.made, ==, PHOTOS);
+    } else {
+        CHECK_HAS(anew.log.text, "starts anew");
+    }
     rig_result whole = check_run(photos_pipeline(cache_with("")), off.digest);
     CHECK_INT(whole.made, ==, 0);
     CHECK_INT(whole.log.lines, ==, 0);

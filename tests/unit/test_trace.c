@@ -369,6 +369,8 @@ TEST(ops_of_a_stream_share_its_time) {
     CHECK(s.ops[0].bytes_out / (double)s.ops[0].timed < s.figures.ops[0].bytes_out);
     CHECK_INT(s.figures.ops[1].bytes_out, ==, 24 * 24 * 3);
     CHECK(s.figures.check_rate > 0);
+    /* Nothing, where all was made before the first batch was taken. */
+    CHECK((s.figures.readers_cpu > 0) == (s.figures.work > 0));
     mr_summary_free(&s);
     mr_trace_close(trace);
     fixture_remove(folder);
