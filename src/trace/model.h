@@ -66,9 +66,9 @@ typedef struct mr_figures {
     double reads_most;      /* that may be */
     double read_bytes;      /* per sample */
 
-    double store_hits, store_misses; /* samples that a store had, and had not */
-    double hit_seconds, hit_bytes;   /* of a hit, on average */
-    double check_rate;               /* bytes a second that this machine checks; 0: not known */
+    double store_hits;             /* samples that a store had */
+    double hit_seconds, hit_bytes; /* of a hit, on average */
+    double check_rate;             /* bytes a second that this machine checks; 0: not known */
 
     double sample_p50, sample_longest;
     const char *longest_name;

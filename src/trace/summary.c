@@ -359,7 +359,6 @@ static void name_slowest(mr_summary *s) {
 static void add_look(mr_figures *f, const mr_time_span *span) {
     bool hit = span->bytes_out > 0;
     f->store_hits += hit;
-    f->store_misses += !hit;
     f->hit_seconds += hit ? (double)span->duration * ns : 0;
     f->hit_bytes += hit ? span->bytes_out : 0;
 }

@@ -127,7 +127,7 @@ static mr_figures half_full(mr_op_figure ops[3]) {
     f.cpu = -1;
     f.store_write = 0.5;
     f.store_read = 1.6;
-    f.store_hits = f.store_misses = 5000;
+    f.store_hits = 5000;
     f.hit_seconds = 0.000206;
     f.hit_bytes = 300000;
     return f;
