@@ -2,15 +2,19 @@
 """What Python costs: the same pipeline from the command and from Python, and a torch Dataset through
 millrace and through torch's own DataLoader. Best of five runs each.
 
-    scripts/python bench
+    scripts/python bench [engine] [datasets] [stand_in]
 """
+import io
 import json
 import os
+import re
 import subprocess
+import sys
 import tempfile
 import time
 
 import numpy as np
+from PIL import Image
 
 import millrace as mr
 
@@ -38,7 +42,7 @@ def from_command(path, threads):
 
 
 def from_python(pipeline, threads):
-    with pipeline.loader(threads=threads) as loader:
+    with pipeline.loader(threads=threads, epochs=1) as loader:
         start = time.perf_counter()
         samples = sum(batch.size for batch in loader)
         return samples / (time.perf_counter() - start)
@@ -129,6 +133,117 @@ def datasets():
             row(f"{name}, mr.dataset, {workers} threads", rates[2])
 
 
+# ---- The drop-in on what people have -------------------------------------------------------------
+
+
+def augmentations():
+    """torchvision's, where it is installed; see tests/python_optional/test_opt_torchvision.py."""
+    import torch
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    try:
+        from torchvision import transforms as t
+    except ImportError:
+        return None, None
+    return library, t.Compose([t.RandomResizedCrop(224), t.RandomHorizontalFlip(), t.ToTensor()])
+
+
+class Photos:
+    """Pillow decodes, torchvision augments; without it a random crop drawn as it draws it."""
+
+    def __init__(self):
+        noise = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
+        data = io.BytesIO()
+        Image.fromarray(noise).resize((480, 320)).save(data, "JPEG", quality=90)
+        self.data = data.getvalue()
+        self.library, self.augment = augmentations()
+
+    def __len__(self):
+        return 600
+
+    def __getitem__(self, i):
+        import torch
+        if self.augment:
+            return self.augment(Image.open(io.BytesIO(self.data)).convert("RGB")), i
+        left = int(torch.randint(0, 100, (1,)))
+        image = Image.open(io.BytesIO(self.data)).convert("RGB").crop((left, 0, left + 300, 300))
+        pixels = np.array(image.resize((224, 224), Image.Resampling.BILINEAR))
+        return torch.from_numpy(pixels).permute(2, 0, 1).float().div_(255), i
+
+
+class Tokens:
+    """Pure Python, under the GIL."""
+
+    text = " ".join(f"word{i % 97} number {i}" for i in range(400))
+
+    def __len__(self):
+        return 1500
+
+    def __getitem__(self, i):
+        known = {}
+        return np.array([known.setdefault(w, len(known))
+                         for w in re.findall(r"\w+|\S", self.text)][:512])
+
+
+class Augmented:
+    """numpy, and its global generator."""
+
+    image = np.random.default_rng(0).normal(size=(3, 128, 128)).astype(np.float32)
+
+    def __len__(self):
+        return 2000
+
+    def __getitem__(self, i):
+        noise = np.random.normal(0, 0.1, self.image.shape).astype(np.float32)
+        return np.ascontiguousarray((self.image + noise)[:, :, ::-1] * 1.1), i
+
+
+class Rows:
+    """A table that gives the rows of a batch together, as the datasets of Hugging Face do; each
+    access costs as much as theirs."""
+
+    table = np.random.default_rng(0).random((20000, 64), np.float32)
+
+    def __len__(self):
+        return len(self.table)
+
+    def __getitem__(self, i):
+        return self.__getitems__([i])[0]
+
+    def __getitems__(self, indices):
+        sum(range(10000))
+        return list(self.table[indices])
+
+
+class Sleeps:
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, i):
+        time.sleep(0.01)
+        return i
+
+
+def stand_in():
+    """Two epochs with two workers each, their start included, as a share of torch's rate."""
+    try:
+        from torch.utils.data import DataLoader
+    except ImportError:
+        print("skipped: torch is not installed")
+        return
+    for dataset in (Photos(), Tokens(), Augmented(), Sleeps(), Rows()):
+        def measure(kind):
+            loader, start = kind(dataset, batch_size=16, shuffle=True, num_workers=2), time.perf_counter()
+            for _ in range(2):
+                for _ in loader:
+                    pass
+            return 2 * len(dataset) / (time.perf_counter() - start)
+        theirs, ours = best(lambda: measure(DataLoader), lambda: measure(mr.torch.DataLoader))
+        row(f"{type(dataset).__name__}, millrace.torch.DataLoader of torch's", 100 * ours / theirs, "%")
+
+
 if __name__ == "__main__":
-    engine()
-    datasets()
+    for part in (engine, datasets, stand_in):
+        if len(sys.argv) == 1 or part.__name__ in sys.argv[1:]:
+            part()

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "run/stores.h"
+#include "run/cache/stores.h"
 
 enum { ROUNDS = 9, SLOTS = 64, TOTAL = 128 << 20 };
 

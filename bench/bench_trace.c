@@ -49,9 +49,9 @@ static double span_cost(size_t ring, uint32_t every) {
 
 static const char header[] =
     "{\"millrace\":\"0\",\"setup\":{\"threads\":2,\"cpus\":2,\"batch\":100},\"ops\":[{\"name\":"
-    "\"decode_image\",\"stream\":1},{\"name\":\"resize\",\"stream\":1},{\"name\":\"flip\","
-    "\"stream\":1},"
-    "{\"name\":\"normalize\",\"stream\":1}],\"tracks\":[{\"kind\":\"consumer\",\"number\":0},{"
+    "\"decode_image\",\"fused\":1},{\"name\":\"resize\",\"fused\":1},{\"name\":\"flip\","
+    "\"fused\":1},"
+    "{\"name\":\"normalize\",\"fused\":1}],\"tracks\":[{\"kind\":\"consumer\",\"number\":0},{"
     "\"kind\":"
     "\"worker\",\"number\":0},{\"kind\":\"worker\",\"number\":1}]}";
 
@@ -108,7 +108,7 @@ static void bench_ten_million(const char *folder) {
     timed("  every figure", mr_trace_text(trace, MR_TRACE_REPORT, &text, NULL), start);
     mr_free(text);
     start = mr_monotonic_ns();
-    timed("  page", mr_trace_page(trace, NULL, out, NULL), start);
+    timed("  page", mr_trace_page(trace, NULL, NULL, out, NULL), start);
     start = mr_monotonic_ns();
     timed("  Chrome trace events", mr_trace_export(trace, MR_TRACE_CHROME, out, NULL), start);
     start = mr_monotonic_ns();

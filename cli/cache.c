@@ -74,7 +74,7 @@ static mr_status add_caches(mr_cache_targets *t, mr_error *err) {
             status = add_target(t, i, strdup(mr_pipeline_stage(t->pipeline, i)->params), err);
         }
     }
-    if (status == MR_OK && t->n == 0) {
+    if (status == MR_OK && t->n == 0 && !t->objects) {
         mr_fail(err, MR_E_PARAM, "the pipeline has no cache");
         mr_hint(err, "add {\"cache\": {}} to its ops, or \"cache\": \"auto\" to the document");
         return err->code;
@@ -82,7 +82,15 @@ static mr_status add_caches(mr_cache_targets *t, mr_error *err) {
     return status;
 }
 
+/* The bytes of objects are kept as well, where the environment says so: a pipeline without a cache
+ * can be warmed then. */
+static bool keeps_objects(void) {
+    const char *folder = getenv("MILLRACE_OBJECTS");
+    return folder && folder[0];
+}
+
 static mr_status find_targets(mr_cache_targets *t, const mr_cache_values *v, mr_error *err) {
+    t->objects = v->action == WARM && keeps_objects();
     size_t most = t->pipeline ? (size_t)mr_pipeline_n_stages(t->pipeline) : 1;
     t->list = calloc(most, sizeof *t->list);
     if (!t->list) {
@@ -239,7 +247,9 @@ const mr_command mr_command_cache = {
            "the store may be in use; these are told by the ops before the cache, not by the "
            "dataset, so other datasets that went through the same ops lose theirs too. warm runs a "
            "pipeline up to its last cache on disk, once over "
-           "the dataset; stopped and started again it goes on where it was. See docs/cache.md.",
+           "the dataset; stopped and started again it goes on where it was. Where "
+           "MILLRACE_OBJECTS names a store for the bytes of objects on servers, a pipeline without "
+           "a cache is run whole, which fills that store. See docs/cache.md and docs/far.md.",
     .operands = operands,
     .options = options,
     .values_size = sizeof(mr_cache_values),

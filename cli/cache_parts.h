@@ -28,6 +28,7 @@ typedef struct mr_cache_targets {
     const mr_pipeline *pipeline; /* NULL: none was given */
     mr_cache_target *list;
     int32_t n;
+    bool objects; /* there may be none: bytes of objects are what is kept */
 } mr_cache_targets;
 
 /* Each returns an exit code, having said what went wrong. */

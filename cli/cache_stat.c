@@ -214,7 +214,7 @@ static json_t *store_json(const mr_store_info *info, const ways *all) {
 
 static mr_status stat_store(const char *params, json_t *stores, bool json, mr_error *err) {
     ways all = {0};
-    const mr_store_visitor visitor = {.way = note_way, .user = &all};
+    const mr_store_visitor visitor = {.size = sizeof visitor, .way = note_way, .user = &all};
     mr_store_info info = {.size = (uint32_t)sizeof info};
     mr_status status = mr_store_stat(params, &visitor, &info, err);
     if (status == MR_OK && all.no_memory) {

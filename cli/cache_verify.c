@@ -14,6 +14,7 @@ typedef struct verify {
     mr_stop stop;
     mr_store_info info;
     int64_t checked, damaged;
+    char note[1300]; /* what was made again when the store was opened, or "" */
 } verify;
 
 static bool advance(void *user, int64_t done, int64_t damaged) {
@@ -24,17 +25,29 @@ static bool advance(void *user, int64_t done, int64_t damaged) {
     return atomic_load(&run->stop.signal) == 0;
 }
 
+static void take_note(void *user, const char *text) {
+    verify *run = user;
+    snprintf(run->note, sizeof run->note, "%s", text);
+}
+
+static bool is_sound(const verify *run) {
+    return run->damaged == 0 && run->note[0] == '\0';
+}
+
 static void print_result(const verify *run, int signal) {
     char path[4096], checked[32];
     printf("%s: %s %s checked, ", mr_text_safe(path, sizeof path, run->info.path),
            mr_text_count(checked, sizeof checked, run->checked),
            mr_text_plural(run->checked, "entry", "entries"));
     if (run->damaged > 0) {
-        printf("%lld damaged: that part starts anew", (long long)run->damaged);
+        printf("%lld damaged or missing: made again when next asked for", (long long)run->damaged);
     } else {
         printf("none damaged");
     }
     printf("%s\n", signal ? ", then stopped" : "");
+    if (run->note[0]) {
+        mr_warning_print(run->note);
+    }
 }
 
 static json_t *result_json(const verify *run) {
@@ -42,14 +55,17 @@ static json_t *result_json(const verify *run) {
     json_object_set_new(object, "path", mr_json_text(run->info.path));
     json_object_set_new(object, "checked", json_integer(run->checked));
     json_object_set_new(object, "damaged", json_integer(run->damaged));
+    json_object_set_new(object, "note", run->note[0] ? mr_json_text(run->note) : json_null());
     return object;
 }
 
 /* The total is asked for first, for the bar. */
 static mr_status verify_store(verify *run, const char *params, int *signal, mr_error *err) {
-    const mr_store_visitor visitor = {.progress = advance, .user = run};
+    const mr_store_visitor visitor = {
+        .size = sizeof visitor, .progress = advance, .user = run, .note = take_note};
+    run->note[0] = '\0';
     run->info = (mr_store_info){.size = (uint32_t)sizeof run->info};
-    mr_status status = mr_store_stat(params, NULL, &run->info, err);
+    mr_status status = mr_store_stat(params, &visitor, &run->info, err);
     if (status == MR_OK) {
         status = mr_stop_begin(&run->stop, NULL, err);
     }
@@ -82,7 +98,7 @@ int mr_cache_verify(const mr_cache_values *v, const mr_cache_targets *t) {
         } else {
             print_result(&run, signal);
         }
-        damaged = damaged || run.damaged > 0;
+        damaged = damaged || !is_sound(&run);
     }
     if (v->json && code == MR_EXIT_OK) {
         mr_json_print(json_pack("{s:O, s:i}", "stores", stores, "signal", signal), MR_DIGITS_SHORT);

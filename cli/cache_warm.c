@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cache_warm.c - millrace cache warm: the pipeline up to its last cache on disk, once over the
  * dataset.
- * What the store has already is only read, so that a second run goes on where the first ended. */
+ * What the store has already is only read, so that a second run goes on where the first ended.
+ * A pipeline without a cache is run whole, for the bytes of objects on servers: which of them a run
+ * asks for depends on its order and its fields, so neither may be changed here. */
 /* MR_REQUIRES(lmdb) */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@ enum { BATCH = 16 }; /* of a rank: whole images may be large */
 
 typedef struct warm {
     const mr_cache_values *values;
-    int32_t stage;         /* of the last cache that is filled */
+    int32_t stage;         /* of the last cache that is filled; 0: objects are kept, no samples */
     mr_pipeline *pipeline; /* the part that is run */
     mr_loader *loader;
     mr_progress progress;
@@ -35,7 +37,7 @@ static mr_status find_last(warm *w, const mr_cache_targets *t) {
     for (int32_t i = 0; i < t->n; i++) {
         w->stage = t->list[i].memory ? w->stage : t->list[i].stage;
     }
-    if (w->stage == 0) {
+    if (w->stage == 0 && t->n > 0) {
         mr_fail(&w->err, MR_E_PARAM, "a store in memory would be gone when this command ends");
         mr_hint(&w->err, "the first epoch of a run fills it; \"tier\": \"disk\" can be warmed");
         return MR_E_PARAM;
@@ -72,11 +74,28 @@ static json_t *cut_document(const warm *w, const mr_cache_targets *t) {
     return document;
 }
 
+/* As it is, once over the dataset. */
+static mr_status take_whole(warm *w, const mr_cache_targets *t) {
+    json_t *document = json_loads(mr_pipeline_json(t->pipeline), 0, NULL);
+    json_object_set_new(document, "epochs", json_integer(1));
+    json_object_set_new(document, "remainder", json_string("keep"));
+    mr_status status = parse(w, t, document);
+    json_decref(document);
+    return status;
+}
+
 /* Whatever is delivered is thrown away, so one field is enough; its name is known once the part has
  * been parsed. */
-static mr_status cut_pipeline(warm *w, const mr_cache_targets *t) {
+static mr_status refuse_mix(warm *w) {
+    mr_fail(&w->err, MR_E_UNSUPPORTED, "the caches of a mix cannot be filled beforehand");
+    mr_hint(&w->err, "fill those of its children, each by itself");
+    return MR_E_UNSUPPORTED;
+}
+
+static mr_status cut_at_cache(warm *w, const mr_cache_targets *t) {
     json_t *document = cut_document(w, t);
-    mr_status status = parse(w, t, document);
+    bool is_mix = json_object_get(json_object_get(document, "source"), "mix") != NULL;
+    mr_status status = is_mix ? refuse_mix(w) : parse(w, t, document);
     if (status == MR_OK) {
         const char *name = mr_pipeline_field(w->pipeline, 0)->name;
         json_object_set_new(document, "fields", json_pack("[s]", name));
@@ -93,6 +112,14 @@ static mr_status check_key(warm *w, const mr_cache_targets *t) {
     return strcmp(meant, made) == 0
                ? MR_OK
                : mr_fail(&w->err, MR_E_INTERNAL, "the part of the pipeline has another key");
+}
+
+static mr_status cut_pipeline(warm *w, const mr_cache_targets *t) {
+    if (w->stage == 0) {
+        return take_whole(w, t);
+    }
+    mr_status status = cut_at_cache(w, t);
+    return status == MR_OK ? check_key(w, t) : status;
 }
 
 /* ---- Filling ------------------------------------------------------------------------------- */
@@ -112,6 +139,30 @@ static mr_status check_stores(warm *w) {
     return MR_OK;
 }
 
+/* Blocks that were kept already, and those that a server gave. */
+static void objects_of(const warm *w, mr_origin_stats *kept, mr_origin_stats *fetched) {
+    mr_origin_stats origin = {.size = (uint32_t)sizeof origin};
+    *kept = *fetched = (mr_origin_stats){.size = (uint32_t)sizeof origin};
+    for (int32_t i = 0; mr_loader_origin(w->loader, i, &origin) == MR_OK; i++) {
+        if (strcmp(origin.name, "objects") == 0) {
+            *kept = origin;
+        } else if (strcmp(origin.name, "object") == 0) {
+            *fetched = origin;
+        }
+    }
+}
+
+static mr_status check_objects(warm *w) {
+    mr_origin_stats kept, fetched;
+    objects_of(w, &kept, &fetched);
+    if (w->stage > 0 || kept.name) {
+        return MR_OK;
+    }
+    mr_fail(&w->err, MR_E_PARAM, "the pipeline has no cache, and reads no objects from servers");
+    mr_hint(&w->err, "add {\"cache\": {}} to its ops, or \"cache\": \"auto\" to the document");
+    return MR_E_PARAM;
+}
+
 static mr_status open_loader(warm *w) {
     const mr_cache_values *v = w->values;
     mr_options options = MR_OPTIONS_INIT;
@@ -120,7 +171,10 @@ static mr_status open_loader(warm *w) {
     options.rank = v->rank < 0 ? 0 : (uint32_t)v->rank;
     options.log = (mr_log){write_log, &w->progress};
     mr_status status = mr_loader_open(&w->loader, w->pipeline, &options, &w->err);
-    return status == MR_OK ? check_stores(w) : status;
+    if (status == MR_OK) {
+        status = check_stores(w);
+    }
+    return status == MR_OK ? check_objects(w) : status;
 }
 
 /* The last cache's: there already, and made. */
@@ -167,6 +221,29 @@ static mr_status fill(warm *w) {
 
 /* ---- After --------------------------------------------------------------------------------- */
 
+static void print_objects(const warm *w) {
+    mr_origin_stats kept, fetched;
+    char here[32], came[32], here_bytes[32], came_bytes[32];
+    objects_of(w, &kept, &fetched);
+    if (kept.name) {
+        printf("  objects      %s %s fetched (%s), %s kept before (%s)\n",
+               mr_text_count(came, sizeof came, fetched.found),
+               mr_text_plural(fetched.found, "block", "blocks"),
+               mr_text_bytes(came_bytes, sizeof came_bytes, fetched.bytes),
+               mr_text_count(here, sizeof here, kept.found),
+               mr_text_bytes(here_bytes, sizeof here_bytes, kept.bytes));
+    }
+}
+
+static json_t *objects_json(const warm *w) {
+    mr_origin_stats kept, fetched;
+    objects_of(w, &kept, &fetched);
+    return kept.name ? json_pack("{s:I, s:I, s:I, s:I}", "fetched", (json_int_t)fetched.found,
+                                 "fetched_bytes", (json_int_t)fetched.bytes, "kept",
+                                 (json_int_t)kept.found, "kept_bytes", (json_int_t)kept.bytes)
+                     : NULL;
+}
+
 static void print_text(const warm *w, const mr_outcome *report) {
     char samples[32];
     printf("%s %s%s\n", mr_text_count(samples, sizeof samples, w->point.samples),
@@ -175,12 +252,17 @@ static void print_text(const warm *w, const mr_outcome *report) {
            : report->error ? ", then failed"
                            : "");
     mr_outcome_caches(report);
+    print_objects(w);
 }
 
 static void print_json(const warm *w, const mr_outcome *report) {
     json_t *object = json_object();
     json_object_set_new(object, "samples", json_integer(w->point.samples));
     json_object_set_new(object, "caches", mr_outcome_caches_json(report));
+    json_t *objects = objects_json(w);
+    if (objects) {
+        json_object_set_new(object, "objects", objects);
+    }
     json_object_set_new(object, "signal", json_integer(w->signal));
     json_object_set_new(object, "error",
                         report->error ? mr_error_json(report->error) : json_null());
@@ -222,9 +304,6 @@ int mr_cache_warm(const mr_cache_values *v, const mr_cache_targets *t) {
     mr_status status = find_last(&w, t);
     if (status == MR_OK) {
         status = cut_pipeline(&w, t);
-    }
-    if (status == MR_OK) {
-        status = check_key(&w, t);
     }
     if (status == MR_OK) {
         status = open_loader(&w);

@@ -2,6 +2,7 @@
 /* check.c - millrace check: what a pipeline document means, without touching its data. */
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
@@ -84,6 +85,13 @@ static void print_fields(const mr_pipeline *pipeline) {
     }
 }
 
+static void print_warnings(const mr_pipeline *pipeline) {
+    const char *text;
+    for (int32_t i = 0; (text = mr_pipeline_warning(pipeline, i)) != NULL; i++) {
+        printf("%s  %s\n", i ? "" : "warnings\n", text);
+    }
+}
+
 static void print_text(const mr_pipeline *pipeline) {
     char bytes[32];
     bool varies = false;
@@ -98,6 +106,7 @@ static void print_text(const mr_pipeline *pipeline) {
         s->shuffle ? "true" : "false", remainders[s->remainder], on_errors[s->on_error]);
     printf("memory of a batch\n  %s%s\n", mr_text_bytes(bytes, sizeof bytes, sum),
            varies ? ", and fields whose size varies" : "");
+    print_warnings(pipeline);
     printf("fingerprint\n  %s\n", mr_pipeline_fingerprint(pipeline));
 }
 
@@ -148,10 +157,36 @@ static void print_json(const mr_pipeline *pipeline) {
     json_object_set_new(object, "fingerprint", mr_json_text(mr_pipeline_fingerprint(pipeline)));
     json_object_set_new(object, "batch_bytes", json_integer(batch_bytes(pipeline, &varies)));
     json_object_set_new(object, "varies", json_boolean(varies));
+    json_t *warnings = json_array();
+    const char *text;
+    for (int32_t i = 0; (text = mr_pipeline_warning(pipeline, i)) != NULL; i++) {
+        json_array_append_new(warnings, mr_json_text(text));
+    }
+    json_object_set_new(object, "warnings", warnings);
     json_object_set_new(object, "stages", stages);
     json_object_set_new(object, "fields", fields);
     json_object_set_new(object, "document", json_loads(mr_pipeline_json(pipeline), 0, NULL));
     mr_json_print(object, MR_DIGITS_EXACT);
+}
+
+/* A document from a pipe, to its end. */
+static mr_status read_input(mr_pipeline **out, const mr_op_class *const *ops, mr_error *err) {
+    enum { MOST = 16 << 20 };
+    char *text = malloc(MOST);
+    if (!text) {
+        return mr_fail(err, MR_E_MEMORY, "cannot allocate %d bytes", (int)MOST);
+    }
+    size_t size = fread(text, 1, MOST, stdin);
+    mr_status status = size < MOST ? mr_pipeline_parse(out, text, size, ops, err)
+                                   : mr_fail(err, MR_E_LIMIT, "the document is larger than 16 MiB");
+    free(text);
+    return status;
+}
+
+static mr_status load(mr_pipeline **out, const char *path, const mr_op_class *const *ops,
+                      mr_error *err) {
+    return strcmp(path, "-") == 0 ? read_input(out, ops, err)
+                                  : mr_pipeline_load(out, path, ops, err);
 }
 
 static int run_check(const void *values) {
@@ -163,7 +198,7 @@ static int run_check(const void *values) {
     mr_status status = mr_plugins_open(&plugins, &v->plugins, &err);
     if (status != MR_OK) {
         code = mr_error_print(&err);
-    } else if (mr_pipeline_load(&pipeline, v->path, plugins.ops, &err) != MR_OK) {
+    } else if (load(&pipeline, v->path, plugins.ops, &err) != MR_OK) {
         code = mr_error_print_document(&err, v->path);
     } else if (v->json) {
         print_json(pipeline);
@@ -179,7 +214,7 @@ static const mr_option_row operands[] = {
     {.name = "PIPELINE.json",
      .kind = MR_OPTION_FILE,
      .offset = offsetof(check_values, path),
-     .doc = "The pipeline document."},
+     .doc = "The pipeline document; - reads it from standard input."},
     {.name = NULL},
 };
 
@@ -197,7 +232,7 @@ const mr_command mr_command_check = {
     .summary = "Check a pipeline; show types, shapes, memory and fingerprint.",
     .doc = "Checks a pipeline document and shows what each stage makes of a sample, the memory "
            "of a batch, and the fingerprint, which names all that determines the bytes of a "
-           "sample. Reads no data.",
+           "sample. Reads no samples; of most sources the first file or object tells the types.",
     .operands = operands,
     .options = options,
     .values_size = sizeof(check_values),

@@ -12,7 +12,7 @@ typedef enum mr_option_kind {
     MR_OPTION_INT,   /* int64_t within min and max */
     MR_OPTION_TEXT,  /* const char *, NULL where not given */
     MR_OPTION_FILE,  /* const char *, likewise */
-    MR_OPTION_FILES, /* mr_files: may be given several times */
+    MR_OPTION_FILES, /* mr_files: may be given several times; of operands the last one */
     MR_OPTION_CHOICE /* int32_t: position in `choices` */
 } mr_option_kind;
 
@@ -32,6 +32,7 @@ typedef struct mr_option_row {
     size_t offset;                  /* of the value in the command's struct */
     const char *fallback;           /* value where not given; an operand without one is required */
     int64_t min, max;               /* for numbers; bounds included */
+    bool or_auto;                   /* for numbers: "auto" is one too, and stands for -1 */
     const char *const *choices;     /* NULL-terminated, for MR_OPTION_CHOICE */
     const char *(*word)(int32_t i); /* (optional) what completion offers, ended by NULL */
     const char *doc;                /* one sentence */

@@ -13,7 +13,7 @@
 
 typedef struct digest_values {
     const char *a, *b;
-    bool common, json;
+    bool common, set, json;
 } digest_values;
 
 typedef struct line {
@@ -22,10 +22,21 @@ typedef struct line {
 } line;
 
 /* A file that is read a line at a time: runs may be long. */
-typedef struct reader {
+typedef struct part {
     const char *path;
     FILE *file;
     long number; /* of the line last read */
+    bool ended;
+    line now;
+} part;
+
+/* A run's digests: one file, or those of all its ranks, whose lines of a step are added up. */
+typedef struct reader {
+    const char *path;
+    char *paths; /* a copy, cut at the commas */
+    part *parts;
+    int32_t n;
+    long number;
     bool ended;
     line now;
 } reader;
@@ -36,7 +47,7 @@ typedef struct comparison {
     const char *difference; /* NULL: none so far */
 } comparison;
 
-static mr_status bad_line(const reader *r, mr_error *err) {
+static mr_status bad_line(const part *r, mr_error *err) {
     mr_fail(err, MR_E_PARAM, "%s, line %ld: not a line of digests", r->path, r->number);
     mr_hint(err, "such files are written by millrace run --digests FILE");
     return MR_E_PARAM;
@@ -52,7 +63,7 @@ static bool parse_line(const char *text, line *out) {
            mr_number_read(samples, &out->samples);
 }
 
-static mr_status read_line(reader *r, mr_error *err) {
+static mr_status read_part(part *r, mr_error *err) {
     char text[160];
     if (r->ended) {
         return MR_OK;
@@ -68,19 +79,91 @@ static mr_status read_line(reader *r, mr_error *err) {
     return parse_line(text, &r->now) ? MR_OK : bad_line(r, err);
 }
 
-static mr_status open_reader(reader *r, const char *path, mr_error *err) {
+static mr_status open_part(part *r, const char *path, mr_error *err) {
     r->path = path;
     r->file = fopen(path, "re");
     if (!r->file) {
         return mr_fail(err, errno == ENOENT ? MR_E_NOT_FOUND : MR_E_IO, "cannot open %s: %s", path,
                        strerrordesc_np(errno));
     }
-    return read_line(r, err);
+    return read_part(r, err);
 }
 
 /* Whether a comes before b in a run. */
 static bool before(const line *a, const line *b) {
     return a->epoch != b->epoch ? a->epoch < b->epoch : a->step < b->step;
+}
+
+/* ---- The ranks of a run ---- */
+static void add_digests(char sum[33], const char digest[33]) {
+    unsigned long long high, low, more_high, more_low;
+    char text[33];
+    sscanf(sum, "%16llx%16llx", &high, &low);
+    sscanf(digest, "%16llx%16llx", &more_high, &more_low);
+    snprintf(text, sizeof text, "%016llx%016llx", high + more_high, low + more_low);
+    memcpy(sum, text, sizeof text);
+}
+
+/* Some ranks may have nothing of a short last batch. */
+static mr_status read_line(reader *r, mr_error *err) {
+    const line *first = NULL;
+    mr_status status = MR_OK;
+    for (int32_t i = 0; i < r->n; i++) {
+        const part *p = &r->parts[i];
+        first = !p->ended && (!first || before(&p->now, first)) ? &p->now : first;
+    }
+    r->ended = !first;
+    if (r->ended) {
+        return MR_OK;
+    }
+    r->now = (line){first->epoch, first->step, 0, "00000000000000000000000000000000"};
+    for (int32_t i = 0; i < r->n && status == MR_OK; i++) {
+        part *p = &r->parts[i];
+        if (!p->ended && !before(&r->now, &p->now)) {
+            r->number = p->number;
+            r->now.samples += p->now.samples;
+            add_digests(r->now.digest, p->now.digest);
+            status = read_part(p, err);
+        }
+    }
+    return status;
+}
+
+static mr_status open_parts(reader *r, bool several, mr_error *err) {
+    int32_t n = 1;
+    for (const char *at = r->path; several && *at; at++) {
+        n += *at == ',';
+    }
+    r->paths = strdup(r->path);
+    r->parts = calloc((size_t)n, sizeof *r->parts);
+    if (!r->paths || !r->parts) {
+        return mr_fail(err, MR_E_MEMORY, "out of memory");
+    }
+    char *rest = r->paths;
+    for (mr_status status = MR_OK; r->n < n; r->n++) {
+        const char *path = several ? strsep(&rest, ",") : r->paths;
+        status = open_part(&r->parts[r->n], path, err);
+        if (status != MR_OK) {
+            return status;
+        }
+    }
+    return MR_OK;
+}
+
+static mr_status open_reader(reader *r, const char *path, bool several, mr_error *err) {
+    r->path = path;
+    mr_status status = open_parts(r, several, err);
+    return status == MR_OK ? read_line(r, err) : status;
+}
+
+static void close_reader(reader *r) {
+    for (int32_t i = 0; i < r->n; i++) {
+        if (r->parts[i].file) {
+            fclose(r->parts[i].file);
+        }
+    }
+    free(r->parts);
+    free(r->paths);
 }
 
 /* With --common: passes over steps that only one of them has. */
@@ -191,9 +274,9 @@ static mr_status refuse_nothing(const comparison *c, mr_error *err) {
 }
 
 static mr_status compare_files(comparison *c, const digest_values *v, mr_error *err) {
-    mr_status status = open_reader(&c->a, v->a, err);
+    mr_status status = open_reader(&c->a, v->a, v->set, err);
     if (status == MR_OK) {
-        status = open_reader(&c->b, v->b, err);
+        status = open_reader(&c->b, v->b, v->set, err);
     }
     if (status == MR_OK) {
         status = compare(c, v->common, err);
@@ -212,12 +295,8 @@ static int run_digest(const void *values) {
         (v->json ? print_json : print_text)(&c);
         code = c.difference ? MR_EXIT_DIFFERENT : MR_EXIT_OK;
     }
-    if (c.a.file) {
-        fclose(c.a.file);
-    }
-    if (c.b.file) {
-        fclose(c.b.file);
-    }
+    close_reader(&c.a);
+    close_reader(&c.b);
     return code;
 }
 
@@ -239,6 +318,12 @@ static const mr_option_row options[] = {
      .offset = offsetof(digest_values, common),
      .doc = "Compare only the steps that both have: a run that went on from a saved state has "
             "the later steps alone."},
+    {.name = "set",
+     .kind = MR_OPTION_FLAG,
+     .offset = offsetof(digest_values, set),
+     .doc = "A and B are files of millrace run --set-digests, each a list parted by commas: one "
+            "of every rank. Steps are equal where all ranks together delivered the same samples "
+            "with the same bytes, whoever delivered which."},
     {.name = "json",
      .kind = MR_OPTION_FLAG,
      .offset = offsetof(digest_values, json),

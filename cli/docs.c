@@ -113,6 +113,16 @@ static int run_docs(const void *values) {
     (void)values;
     fputs(introduction, stdout);
     print_rows(mr_settings_params());
+    printf(
+        "`\"rehearse\": {...}` shows samples of a stream that is followed again (docs/streams.md):"
+        "\n\n");
+    print_rows(mr_rehearse_params());
+    printf("`\"pace\": {...}` says what becomes of a stream that is slower or faster than "
+           "training:\n\n");
+    print_rows(mr_pace_params());
+    printf("`\"share\": \"MODE\"` or `\"share\": {...}` says who makes and who keeps what "
+           "(docs/fabric.md):\n\n");
+    print_rows(mr_share_params());
     printf("## Sources\n\n");
     for (int32_t i = 0; i < mr_n_sources(); i++) {
         const mr_source_class *source = mr_source_at(i);

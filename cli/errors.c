@@ -101,7 +101,7 @@ static const char *find_line(const char *text, long number) {
 
 /* Prints the character at `s` so that it takes one column; returns its length. */
 static size_t print_character(const char *s) {
-    size_t length = mr_text_character(s);
+    size_t length = mr_text_visible(s);
     if (length > 0) {
         fprintf(stderr, "%.*s", (int)length, s);
         return length;
@@ -116,7 +116,7 @@ static void print_excerpt(const char *line, long number, long column) {
     long first = column > SHOWN ? column - SHOWN / 2 : 1;
     fprintf(stderr, "  %5ld | ", number);
     for (long at = 1; line < end && at < first + SHOWN; at++) {
-        size_t length = mr_text_character(line);
+        size_t length = mr_text_visible(line);
         line += at < first ? (length ? length : 1) : print_character(line);
     }
     fprintf(stderr, "\n        | %*s^\n", (int)(column > first ? column - first : 0), "");

@@ -53,6 +53,10 @@ static mr_status bad_number(const parser *p, const mr_option_row *row, const cha
 static mr_status set_number(const parser *p, const mr_option_row *row, const char *text,
                             int64_t *slot) {
     int64_t number = 0;
+    if (row->or_auto && strcmp(text, "auto") == 0) {
+        *slot = -1;
+        return MR_OK;
+    }
     if (!mr_number_read(text, &number) || number < row->min || number > row->max) {
         return bad_number(p, row, text);
     }
@@ -101,8 +105,8 @@ static mr_status set_choice(const parser *p, const mr_option_row *row, const cha
 static mr_status add_file(const parser *p, const mr_option_row *row, const char *text,
                           mr_files *slot) {
     if (slot->n == MR_FILES_MAX) {
-        return mr_fail(p->err, MR_E_PARAM, "--%s is given more than %d times", row->name,
-                       MR_FILES_MAX);
+        return mr_fail(p->err, MR_E_PARAM, "%s%s is given more than %d times",
+                       row->argument ? "--" : "", row->name, MR_FILES_MAX);
     }
     slot->v[slot->n++] = text;
     return MR_OK;
@@ -210,7 +214,7 @@ static mr_status take_operand(parser *p, const char *argument) {
         usage_hint(p);
         return MR_E_PARAM;
     }
-    p->operands++;
+    p->operands += row->kind != MR_OPTION_FILES; /* takes all that follow */
     return set_value(p, row, argument);
 }
 

@@ -59,15 +59,19 @@ static void print_if_any(int64_t n, const char *what) {
 }
 
 static void print_cache(const mr_outcome *report, const mr_cache_stats *cache) {
+    const char *kept = cache->kept ? cache->kept : "";
     char hits[32], all[32];
     int64_t asked = cache->hits + cache->misses;
     printf("  cache        after %s: ", kept_stage(report, cache));
-    if (!cache->path) {
+    if (strcmp(kept, "nothing") == 0) {
+        printf("not used, another one pays more\n");
+    } else if (!cache->path) {
         printf("no store\n");
     } else if (asked == 0) {
         printf("not asked\n");
     } else {
-        printf("%.1f%% hits, %s of %s", 100 * (double)cache->hits / (double)asked,
+        printf("%s%.1f%% hits, %s of %s", strcmp(kept, "index") == 0 ? "index, " : "",
+               100 * (double)cache->hits / (double)asked,
                mr_text_count(hits, sizeof hits, cache->hits),
                mr_text_count(all, sizeof all, asked));
         print_if_any(cache->waits, mr_text_plural(cache->waits, "wait", "waits"));
@@ -124,6 +128,7 @@ static json_t *cache_json(const mr_outcome *report, const mr_cache_stats *cache)
     json_object_set_new(object, "after", mr_json_text(kept_stage(report, cache)));
     json_object_set_new(object, "stage", json_integer(cache->op + 1));
     json_object_set_new(object, "path", mr_json_text(cache->path));
+    json_object_set_new(object, "kept", mr_json_text(cache->kept));
     json_object_set_new(object, "hits", json_integer(cache->hits));
     json_object_set_new(object, "misses", json_integer(cache->misses));
     json_object_set_new(object, "waits", json_integer(cache->waits));
@@ -145,7 +150,127 @@ json_t *mr_outcome_caches_json(const mr_outcome *report) {
     return array;
 }
 
+/* ---- Origins and the fabric ---- */
+static bool origin_at(const mr_outcome *report, int32_t i, mr_origin_stats *out) {
+    *out = (mr_origin_stats){.size = (uint32_t)sizeof *out};
+    return mr_loader_origin(report->loader, i, out) == MR_OK;
+}
+
+static bool is_among_peers(const mr_outcome *report) {
+    mr_origin_stats origin;
+    for (int32_t i = 0; origin_at(report, i, &origin); i++) {
+        if (strcmp(origin.name, "peers") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_traffic(const mr_outcome *report) {
+    mr_traffic t = {.size = (uint32_t)sizeof t};
+    char in[32], out[32], files[32];
+    if (mr_loader_traffic(report->loader, &t) != MR_OK) {
+        return;
+    }
+    mr_stats stats = stats_of(report->loader);
+    printf("  fabric       %s in, %s out, %s from files; %lld of %lld values found, %lld kept",
+           mr_text_bytes(in, sizeof in, t.bytes_in), mr_text_bytes(out, sizeof out, t.bytes_out),
+           mr_text_bytes(files, sizeof files, stats.bytes_read), (long long)t.found,
+           (long long)t.asked, (long long)t.kept);
+    const struct {
+        int64_t n;
+        const char *what;
+    } troubles[] = {{t.damaged, "damaged"},
+                    {t.full, "refused: full"},
+                    {t.dropped, "not offered"},
+                    {t.failures, "failures"}};
+    for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++) {
+        if (troubles[i].n > 0) {
+            printf(", %lld %s", (long long)troubles[i].n, troubles[i].what);
+        }
+    }
+    printf(" (%d of %d %s up)\n", t.up, t.servers,
+           is_among_peers(report) ? "ranks" : mr_text_plural(t.servers, "server", "servers"));
+}
+
+static void print_requests(const mr_outcome *report) {
+    mr_origin_stats origin;
+    char bytes[32];
+    for (int32_t i = 0; origin_at(report, i, &origin); i++) {
+        if (origin.requests > 0) {
+            printf("  servers      %s by %lld requests, %lld after a failure, %lld beside one that "
+                   "hung; %.1f ms to the first byte\n",
+                   mr_text_bytes(bytes, sizeof bytes, origin.bytes), (long long)origin.requests,
+                   (long long)origin.retries, (long long)origin.hedges, 1e3 * origin.first_byte);
+        }
+    }
+}
+
+static json_t *origins_json(const mr_outcome *report) {
+    json_t *array = json_array();
+    mr_origin_stats origin;
+    for (int32_t i = 0; origin_at(report, i, &origin); i++) {
+        json_t *object = json_object();
+        json_object_set_new(object, "name", mr_json_text(origin.name));
+        json_object_set_new(object, "asked", json_integer(origin.asked));
+        json_object_set_new(object, "found", json_integer(origin.found));
+        json_object_set_new(object, "bytes", json_integer(origin.bytes));
+        if (origin.requests > 0) {
+            json_object_set_new(object, "requests", json_integer(origin.requests));
+            json_object_set_new(object, "retries", json_integer(origin.retries));
+            json_object_set_new(object, "hedges", json_integer(origin.hedges));
+            json_object_set_new(object, "first_byte_seconds", json_real(origin.first_byte));
+        }
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *traffic_json(const mr_outcome *report) {
+    mr_traffic t = {.size = (uint32_t)sizeof t};
+    if (mr_loader_traffic(report->loader, &t) != MR_OK) {
+        return json_null();
+    }
+    const struct {
+        const char *name;
+        int64_t value;
+    } figures[] = {{"asked", t.asked},     {"found", t.found},         {"bytes_in", t.bytes_in},
+                   {"samples", t.samples}, {"damaged", t.damaged},     {"offered", t.offered},
+                   {"kept", t.kept},       {"bytes_out", t.bytes_out}, {"full", t.full},
+                   {"dropped", t.dropped}, {"failures", t.failures},   {"servers", t.servers},
+                   {"servers_up", t.up}};
+    json_t *object = json_object();
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        json_object_set_new(object, figures[i].name, json_integer(figures[i].value));
+    }
+    return object;
+}
+
 /* ---- The whole ---- */
+/* How the run stands to the stream that it follows, if it does. */
+static void print_stream(const mr_loader *loader) {
+    mr_stream_stats stream = {.size = (uint32_t)sizeof stream};
+    char entries[32], behind[32], old[32];
+    if (mr_loader_stream(loader, &stream) != MR_OK) {
+        return;
+    }
+    printf("  stream       %s entries read",
+           mr_text_count(entries, sizeof entries, stream.entries));
+    if (stream.behind >= 0) {
+        printf(", behind by %s", mr_text_count(behind, sizeof behind, stream.behind));
+    }
+    if (stream.replayed > 0) {
+        printf(", %s shown again", mr_text_count(old, sizeof old, stream.replayed));
+    }
+    if (stream.left_out > 0) {
+        printf(", %lld left out", (long long)stream.left_out);
+    }
+    if (stream.filled > 0) {
+        printf(", %lld steps filled up", (long long)stream.filled);
+    }
+    printf("\n");
+}
+
 void mr_outcome_text(const mr_outcome *report) {
     char rate[32], peak[32], bound[32], digest[33];
     mr_stats stats = stats_of(report->loader);
@@ -154,6 +279,11 @@ void mr_outcome_text(const mr_outcome *report) {
     printf("  throughput   %s samples/s, %.3f s, %u %s, %s, %s\n",
            mr_text_rate(rate, sizeof rate, rate_of(report, &stats)), report->seconds, stats.threads,
            mr_text_plural(stats.threads, "thread", "threads"), stats.io, stats.cpu);
+    if (stats.adapts) {
+        printf("  adapted      to %u %s, %u reads in flight, %u batches ahead, in %lld changes\n",
+               stats.threads_working, mr_text_plural(stats.threads_working, "thread", "threads"),
+               stats.reads_in_flight, stats.batches_ahead, (long long)stats.changes);
+    }
     if (report->first_batch_seconds >= 0) {
         printf("  first batch  %.3f s after the start\n", report->first_batch_seconds);
     }
@@ -167,6 +297,9 @@ void mr_outcome_text(const mr_outcome *report) {
     }
     printf(")\n");
     mr_outcome_caches(report);
+    print_stream(report->loader);
+    print_traffic(report);
+    print_requests(report);
     if (stats.skipped > 0) {
         printf("  skipped      %lld bad %s\n", (long long)stats.skipped,
                mr_text_plural(stats.skipped, "sample", "samples"));
@@ -201,7 +334,7 @@ static json_t *skip_json(const mr_skip *skip) {
 
 static json_t *skips_json(const mr_loader *loader) {
     json_t *array = json_array();
-    mr_skip skip;
+    mr_skip skip = {.size = sizeof skip};
     for (int64_t i = 0; i < mr_loader_n_skips(loader); i++) {
         if (mr_loader_skip(loader, i, &skip) == MR_OK) {
             json_array_append_new(array, skip_json(&skip));
@@ -228,6 +361,17 @@ static void add_figures(json_t *object, const mr_outcome *report, const mr_stats
     json_object_set_new(object, "skipped", json_integer(stats->skipped));
     json_object_set_new(object, "skips", skips_json(report->loader));
     json_object_set_new(object, "caches", mr_outcome_caches_json(report));
+    json_object_set_new(object, "origins", origins_json(report));
+    json_object_set_new(object, "fabric", traffic_json(report));
+}
+
+static json_t *classes_json(const mr_loader *loader) {
+    json_t *list = json_array();
+    const char *name = NULL;
+    for (int64_t i = 0; (name = mr_loader_class(loader, "label", i)) != NULL; i++) {
+        json_array_append_new(list, mr_json_text(name));
+    }
+    return list;
 }
 
 static void add_setup(json_t *object, const mr_outcome *report, const mr_stats *stats) {
@@ -238,7 +382,12 @@ static void add_setup(json_t *object, const mr_outcome *report, const mr_stats *
                         mr_json_text(mr_loader_fingerprint(report->loader)));
     json_object_set_new(object, "dataset_samples",
                         json_integer(mr_loader_n_samples(report->loader)));
+    json_object_set_new(object, "classes", classes_json(report->loader));
     json_object_set_new(object, "threads", json_integer(stats->threads));
+    if (stats->adapts) {
+        json_object_set_new(object, "threads_working", json_integer(stats->threads_working));
+        json_object_set_new(object, "changes", json_integer(stats->changes));
+    }
     json_object_set_new(object, "io", mr_json_text(stats->io));
     json_object_set_new(object, "cpu", mr_json_text(stats->cpu));
     json_object_set_new(object, "batches_ahead", json_integer(stats->batches_ahead));
@@ -268,7 +417,7 @@ void mr_outcome_json(const mr_outcome *report) {
 void mr_outcome_skips(const mr_loader *loader) {
     int64_t kept = mr_loader_n_skips(loader), all = stats_of(loader).skipped;
     int64_t shown = kept < SKIPS_SHOWN ? kept : SKIPS_SHOWN;
-    mr_skip skip;
+    mr_skip skip = {.size = sizeof skip};
     for (int64_t i = 0; i < shown && mr_loader_skip(loader, i, &skip) == MR_OK; i++) {
         fprintf(stderr, "skipped: %s (sample %lld, epoch %lld, step %lld; sample %lld instead)\n",
                 skip.error->source, (long long)skip.sample, (long long)skip.epoch,

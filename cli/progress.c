@@ -16,12 +16,14 @@
 enum { WIDEST_BAR = 40, NARROWEST_BAR = 8 };
 
 static const double draw_interval = 0.1;
-static const double rate_memory = 2; /* seconds over which the rate forgets */
+static const double line_interval = 10; /* where lines cannot be drawn over: in logs */
+static const double rate_memory = 2;    /* seconds over which the rate forgets */
 
 void mr_progress_begin(mr_progress *progress, bool on) {
     memset(progress, 0, sizeof *progress);
     pthread_mutex_init(&progress->lock, NULL);
-    progress->on = on && mr_terminal(stderr);
+    progress->on = on;
+    progress->terminal = mr_terminal(stderr);
     progress->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     progress->drawn_at = mr_clock();
 }
@@ -80,9 +82,22 @@ static void hits_text(const mr_progress_point *point, char *out, size_t size) {
 
 /* The line without its newline, at most `width` - 1 columns: the last column makes some terminals
  * wrap. */
+/* A stream has no end that anybody knows. */
+static void stream_text(const mr_progress *progress, const mr_progress_point *point, char *out,
+                        size_t size) {
+    char rate[48];
+    rate_text(progress, rate, sizeof rate);
+    snprintf(out, size, "step %lld  %lld samples  %s", (long long)point->step + 1,
+             (long long)point->samples, rate);
+}
+
 static void line_text(const mr_progress *progress, const mr_progress_point *point, int width,
                       char *out, size_t size) {
     char head[48] = "", rate[48], left[32], hits[32], tail[160];
+    if (progress->epoch_steps < 0) {
+        stream_text(progress, point, out, size);
+        return;
+    }
     double share = (double)(point->step + 1) / (double)progress->epoch_steps;
     share = share > 1 ? 1 : share;
     out[0] = '\0';
@@ -111,8 +126,20 @@ static void line_text(const mr_progress *progress, const mr_progress_point *poin
     }
 }
 
+/* Logs have no width, and no bar. */
+static void write_line(const mr_progress *progress, const mr_progress_point *point) {
+    char line[512];
+    line_text(progress, point, 79, line, sizeof line);
+    const char *text = strchr(line, ']');
+    fprintf(stderr, "epoch %lld  %s\n", (long long)point->epoch + 1, text ? text + 2 : line);
+}
+
 static void draw(mr_progress *progress, const mr_progress_point *point) {
     char line[512];
+    if (!progress->terminal) {
+        write_line(progress, point);
+        return;
+    }
     line_text(progress, point, mr_terminal_size_now().columns, line, sizeof line);
     fprintf(stderr, ERASE "%s", line);
     fflush(stderr);
@@ -121,7 +148,8 @@ static void draw(mr_progress *progress, const mr_progress_point *point) {
 
 void mr_progress_update(mr_progress *progress, const mr_progress_point *point) {
     double now = mr_clock();
-    if (!progress->on || now - progress->drawn_at < draw_interval) {
+    if (!progress->on ||
+        now - progress->drawn_at < (progress->terminal ? draw_interval : line_interval)) {
         return;
     }
     pthread_mutex_lock(&progress->lock);

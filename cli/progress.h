@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 typedef struct mr_progress {
-    bool on;             /* stderr is a terminal and nobody asked for silence */
+    bool on;             /* nobody asked for silence */
+    bool terminal;       /* a line that is drawn over; else one every ten seconds */
     bool utf8;           /* the terminal can draw blocks */
     bool drawn;          /* the line is there now */
     bool in_bytes;       /* what passes is counted in bytes, not in samples */

@@ -6,11 +6,12 @@
 #include "command.h"
 #include "errors.h"
 #include "outputs.h"
+#include "report_try.h"
 
 typedef struct report_values {
     const char *trace, *other;
-    const char *page, *chrome, *csv;
-    bool json;
+    const char *page, *photos, *chrome, *csv;
+    bool json, try_it;
 } report_values;
 
 static mr_status print_text(const mr_trace *trace, mr_trace_text_kind kind, mr_error *err) {
@@ -63,7 +64,7 @@ static mr_status write_files(const report_values *v, const mr_trace *trace, cons
                              mr_error *err) {
     mr_status status = MR_OK;
     if (v->page) {
-        status = mr_trace_page(trace, other, v->page, err);
+        status = mr_trace_page(trace, other, v->photos, v->page, err);
     }
     if (status == MR_OK && v->chrome) {
         status = mr_trace_export(trace, MR_TRACE_CHROME, v->chrome, err);
@@ -119,6 +120,10 @@ static int run_report(const void *values) {
     if (status == MR_OK) {
         status = write_files(v, trace, other, &err);
     }
+    if (status == MR_OK && v->try_it) {
+        fflush(stdout);
+        status = mr_report_try(trace, &err);
+    }
     mr_trace_close(trace);
     mr_trace_close(other);
     return status == MR_OK ? MR_EXIT_OK : mr_error_print(&err);
@@ -144,6 +149,11 @@ static const mr_option_row options[] = {
      .kind = MR_OPTION_FILE,
      .offset = offsetof(report_values, page),
      .doc = "Write a page for a browser, complete in one file, instead of text."},
+    {.name = "photos",
+     .argument = "FOLDER",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(report_values, photos),
+     .doc = "Look for the slowest samples below this folder and show them on the page."},
     {.name = "chrome",
      .argument = "FILE",
      .kind = MR_OPTION_FILE,
@@ -154,6 +164,11 @@ static const mr_option_row options[] = {
      .kind = MR_OPTION_FILE,
      .offset = offsetof(report_values, csv),
      .doc = "Write every span as a line of CSV."},
+    {.name = "try",
+     .kind = MR_OPTION_FLAG,
+     .offset = offsetof(report_values, try_it),
+     .doc = "Run the pipeline that a profiled torch loader was translated to for three seconds, on "
+            "the files that the trace names, and say how fast it is."},
     {.name = "json",
      .kind = MR_OPTION_FLAG,
      .offset = offsetof(report_values, json),

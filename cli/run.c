@@ -18,27 +18,33 @@
 #include "progress.h"
 #include "ranks.h"
 #include "stop.h"
+#include "storage.h"
 #include "top.h"
 
 typedef struct run_values {
     const char *path;
     int64_t threads, seed, epochs, steps, batch, world, rank, ahead, reads;
     const char *state_in, *state_out, *digests, *trace, *disable_cpu;
-    const char *consume, *metrics;
+    const char *consume, *metrics, *journal, *fabric, *set_digests, *storage;
     mr_files plugins;
     int32_t io;
     bool json, quiet, poison, no_digest, top;
 } run_values;
 
+enum { MOST_NAMED = 5, NAME_SIZE = 4096 };
+
 typedef struct run {
     const run_values *values;
+    run_values own; /* for this rank */
+    char names[MOST_NAMED][NAME_SIZE];
     mr_plugins plugins;
     mr_pipeline *pipeline;
     bool bad_document; /* the error is the pipeline document's */
     char *state;       /* text of --state-in */
     mr_loader *loader;
-    FILE *digests;
+    FILE *digests, *set_digests;
     mr_consume consume;
+    mr_storage storage;
     mr_stop stop;
     mr_top top;
     mr_progress progress;
@@ -51,10 +57,39 @@ typedef struct run {
 /* ---- Before -------------------------------------------------------------------------------- */
 
 static mr_status check_digests(const run_values *v, mr_error *err) {
-    if (v->no_digest && v->digests) {
-        mr_fail(err, MR_E_PARAM, "--digests and --no-digest exclude each other");
+    if (v->no_digest && (v->digests || v->set_digests)) {
+        mr_fail(err, MR_E_PARAM, "--%s and --no-digest exclude each other",
+                v->digests ? "digests" : "set-digests");
         mr_hint(err, "leave one of them out");
         return err->code;
+    }
+    return MR_OK;
+}
+
+/* Which rank this is, and the names of its files. Of ranks that a launcher started, the first alone
+ * writes the state where it has no name for each: they are all the same. */
+static mr_status find_rank(run *r) {
+    run_values *v = &r->own;
+    const char **paths[MOST_NAMED] = {&v->state_out, &v->digests, &v->set_digests, &v->trace,
+                                      &v->metrics};
+    *v = *r->values;
+    r->values = v;
+    bool told = v->world >= 1 || v->rank >= 0;
+    mr_ranks_find(&v->world, &v->rank);
+    bool launched = v->world > 1 && !told;
+    for (int i = 0; i < MOST_NAMED; i++) {
+        const char *given = *paths[i];
+        bool common = launched && given && !mr_ranks_is_own(given, v->rank);
+        if (!mr_ranks_name(paths[i], v->rank, r->names[i], NAME_SIZE)) {
+            return mr_fail(&r->err, MR_E_PARAM, "the name %.60s... is too long", given);
+        }
+        if (common && i > 0) {
+            mr_fail(&r->err, MR_E_PARAM, "%lld ranks cannot all write to %s", (long long)v->world,
+                    given);
+            mr_hint(&r->err, "put {rank} into the name: %s.{rank}", given);
+            return MR_E_PARAM;
+        }
+        *paths[i] = common && v->rank > 0 ? NULL : *paths[i];
     }
     return MR_OK;
 }
@@ -99,9 +134,18 @@ static mr_status check_apart(const run_values *v, mr_error *err) {
     const mr_named_file files[] = {
         {"PIPELINE.json", v->path, true}, {"--state-out", v->state_out, false},
         {"--digests", v->digests, false}, {"--trace", v->trace, false},
+        {"--metrics", v->metrics, false}, {"--set-digests", v->set_digests, false},
+    };
+    const mr_named_file beside_state[] = {
+        {"--state-in", v->state_in, true},
+        {"--digests", v->digests, false},
+        {"--trace", v->trace, false},
         {"--metrics", v->metrics, false},
     };
-    return mr_outputs_check(files, sizeof files / sizeof *files, err);
+    mr_status status = mr_outputs_check(files, sizeof files / sizeof *files, err);
+    return status == MR_OK
+               ? mr_outputs_check(beside_state, sizeof beside_state / sizeof *beside_state, err)
+               : status;
 }
 
 static mr_status check_files(const run_values *v, mr_error *err) {
@@ -114,18 +158,22 @@ static mr_status check_files(const run_values *v, mr_error *err) {
     return status == MR_OK ? check_replaced(figures, err) : status;
 }
 
-static mr_status open_digests(run *r) {
-    const char *path = r->values->digests;
+static mr_status open_lines(const char *path, FILE **out, mr_error *err) {
     if (!path) {
         return MR_OK;
     }
-    r->digests = fopen(path, "we");
-    if (!r->digests) {
-        return mr_fail(&r->err, MR_E_IO, "cannot write digests to %s: %s", path,
+    *out = fopen(path, "we");
+    if (!*out) {
+        return mr_fail(err, MR_E_IO, "cannot write digests to %s: %s", path,
                        strerrordesc_np(errno));
     }
-    setvbuf(r->digests, NULL, _IOLBF, BUFSIZ);
+    setvbuf(*out, NULL, _IOLBF, BUFSIZ);
     return MR_OK;
+}
+
+static mr_status open_digests(run *r) {
+    mr_status status = open_lines(r->values->digests, &r->digests, &r->err);
+    return status == MR_OK ? open_lines(r->values->set_digests, &r->set_digests, &r->err) : status;
 }
 
 static mr_status load_state(run *r, mr_options *options) {
@@ -134,9 +182,13 @@ static mr_status load_state(run *r, mr_options *options) {
     }
     size_t size = 0;
     mr_status status =
-        mr_file_load(r->values->state_in, (size_t)64 * MR_STATE_MAX, &r->state, &size, &r->err);
+        mr_file_load(r->values->state_in, (size_t)1 << 31, &r->state, &size, &r->err);
     options->state = r->state;
     options->state_size = size;
+    if (status == MR_E_LIMIT) {
+        status = mr_fail(&r->err, MR_E_STATE, "this is not a saved state: it is too long");
+        mr_hint(&r->err, "use the file that --state-out wrote, or start without a state");
+    }
     return status;
 }
 
@@ -147,7 +199,9 @@ static void write_log(void *user, const char *text) {
 static mr_options options_of(run *r) {
     const run_values *v = r->values;
     mr_options chosen = MR_OPTIONS_INIT;
-    chosen.threads = (uint32_t)v->threads;
+    chosen.storage_bytes_per_second = r->storage.bytes_per_second;
+    chosen.storage_open_ns = r->storage.open_ns;
+    chosen.threads = v->threads < 0 ? MR_THREADS_AUTO : (uint32_t)v->threads;
     chosen.world = (uint32_t)v->world;
     chosen.rank = v->rank < 0 ? 0 : (uint32_t)v->rank;
     chosen.seed = v->seed;
@@ -160,6 +214,8 @@ static mr_options options_of(run *r) {
     chosen.io = (mr_io_kind)v->io;
     chosen.disable_cpu = v->disable_cpu;
     chosen.trace = v->trace;
+    chosen.journal = v->journal;
+    chosen.fabric = v->fabric;
     if (!v->quiet) {
         chosen.log = (mr_log){write_log, &r->progress};
     }
@@ -180,8 +236,14 @@ static mr_status open_loader(run *r) {
 }
 
 static mr_status open_all(run *r) {
+    mr_status status = find_rank(r);
     const run_values *v = r->values;
-    mr_status status = mr_ranks_check(v->world, v->rank, &r->err);
+    if (status == MR_OK) {
+        status = mr_ranks_check(v->world, v->rank, &r->err);
+    }
+    if (status == MR_OK) {
+        status = mr_storage_read(&r->storage, v->storage, &r->err);
+    }
     if (status == MR_OK) {
         status = check_digests(v, &r->err);
     }
@@ -208,6 +270,7 @@ static mr_status open_all(run *r) {
 
 static int64_t steps_of_run(const run *r) {
     int64_t left = mr_loader_steps_left(r->loader);
+    left = left < 0 ? INT64_MAX : left;
     return r->values->steps > 0 && r->values->steps < left ? r->values->steps : left;
 }
 
@@ -218,18 +281,39 @@ static void begin_progress(run *r) {
     r->progress.run_steps = steps_of_run(r);
 }
 
+static mr_status write_line(FILE *file, const char *path, const mr_batch *batch, const char *digest,
+                            mr_error *err) {
+    int n = fprintf(file, "%lld %lld %lld %s\n", (long long)mr_batch_epoch(batch),
+                    (long long)mr_batch_step(batch), (long long)mr_batch_size(batch), digest);
+    return n < 0 ? mr_fail(err, MR_E_IO, "cannot write digests to %s: %s", path,
+                           strerrordesc_np(errno))
+                 : MR_OK;
+}
+
+/* A sum over the samples, so that those of all ranks add up to the step's whatever each has. */
+static void set_digest(const mr_batch *batch, char out[33]) {
+    const int64_t *samples = mr_batch_samples(batch);
+    uint64_t high = 0, low = 0;
+    for (int64_t i = 0; i < mr_batch_size(batch); i++) {
+        uint64_t digest = mr_batch_sample_digest(batch, i);
+        uint64_t mixed = (digest ^ (uint64_t)samples[i] * 0x9E3779B97F4A7C15u) | 1;
+        low += digest * mixed;
+        high += mixed * mixed * mixed;
+    }
+    snprintf(out, 33, "%016llx%016llx", (unsigned long long)high, (unsigned long long)low);
+}
+
 static mr_status write_digest(run *r, const mr_batch *batch) {
-    if (!r->digests) {
-        return MR_OK;
+    mr_status status = MR_OK;
+    char set[33];
+    if (r->digests) {
+        status = write_line(r->digests, r->values->digests, batch, mr_batch_digest(batch), &r->err);
     }
-    int n = fprintf(r->digests, "%lld %lld %lld %s\n", (long long)mr_batch_epoch(batch),
-                    (long long)mr_batch_step(batch), (long long)mr_batch_size(batch),
-                    mr_batch_digest(batch));
-    if (n < 0) {
-        return mr_fail(&r->err, MR_E_IO, "cannot write digests to %s: %s", r->values->digests,
-                       strerrordesc_np(errno));
+    if (r->set_digests && status == MR_OK) {
+        set_digest(batch, set);
+        status = write_line(r->set_digests, r->values->set_digests, batch, set, &r->err);
     }
-    return MR_OK;
+    return status;
 }
 
 /* A sample is looked for in the last cache first, and found in one at most. */
@@ -282,25 +366,32 @@ static mr_status take_batches(run *r) {
 /* ---- After --------------------------------------------------------------------------------- */
 
 static mr_status save_state(run *r, mr_error *err) {
-    char text[MR_STATE_MAX];
     if (!r->values->state_out) {
         return MR_OK;
     }
-    mr_status status = mr_loader_save(r->loader, text, sizeof text, err);
-    if (status != MR_OK) {
-        return status;
+    size_t room = mr_loader_state_bytes(r->loader);
+    char *text = malloc(room);
+    mr_status status = text ? mr_loader_save(r->loader, text, room, err)
+                            : mr_fail(err, MR_E_MEMORY, "no memory for the state");
+    if (text && status == MR_OK) {
+        status = mr_file_replace(r->values->state_out, text, strlen(text), err);
     }
-    return mr_file_replace(r->values->state_out, text, strlen(text), err);
+    free(text);
+    return status;
+}
+
+static mr_status close_lines(FILE **file, const char *path, mr_error *err) {
+    FILE *open = *file;
+    *file = NULL;
+    return open && fclose(open) != 0 ? mr_fail(err, MR_E_IO, "cannot write digests to %s: %s", path,
+                                               strerrordesc_np(errno))
+                                     : MR_OK;
 }
 
 static mr_status close_digests(run *r, mr_error *err) {
-    FILE *file = r->digests;
-    r->digests = NULL;
-    if (file && fclose(file) != 0) {
-        return mr_fail(err, MR_E_IO, "cannot write digests to %s: %s", r->values->digests,
-                       strerrordesc_np(errno));
-    }
-    return MR_OK;
+    mr_status status = close_lines(&r->digests, r->values->digests, err);
+    mr_status sets = close_lines(&r->set_digests, r->values->set_digests, err);
+    return status == MR_OK ? sets : status;
 }
 
 static void print_report(run *r) {
@@ -324,6 +415,9 @@ static void close_all(run *r) {
     mr_consume_free(&r->consume);
     if (r->digests) {
         fclose(r->digests);
+    }
+    if (r->set_digests) {
+        fclose(r->set_digests);
     }
 }
 
@@ -401,14 +495,14 @@ static const mr_option_row operands[] = {
 };
 
 static const mr_option_row options[] = {
-    MR_THREADS_ROW(run_values),
+    MR_THREADS_OR_AUTO_ROW(run_values),
     {.name = "seed",
      .argument = "N",
      .kind = MR_OPTION_INT,
      .offset = offsetof(run_values, seed),
      .fallback = "-1",
      .min = 0,
-     .max = INT64_MAX,
+     .max = MR_SEED_MAX,
      .doc = "Seed of order and randomness, instead of the document's."},
     {.name = "epochs",
      .argument = "N",
@@ -450,6 +544,17 @@ static const mr_option_row options[] = {
      .offset = offsetof(run_values, digests),
      .doc = "Write a line for each batch: epoch, step, samples, digest. Two such files are "
             "compared by millrace digest."},
+    {.name = "set-digests",
+     .argument = "FILE",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(run_values, set_digests),
+     .doc = "Likewise, with digests of the batch as a set: those of all ranks are compared by "
+            "millrace digest --set."},
+    {.name = "journal",
+     .argument = "FOLDER",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(run_values, journal),
+     .doc = "Write down what the clock decides about a stream, and digests; see millrace replay."},
     {.name = "trace",
      .argument = "FILE",
      .kind = MR_OPTION_FILE,
@@ -471,6 +576,13 @@ static const mr_option_row options[] = {
      .kind = MR_OPTION_FILE,
      .offset = offsetof(run_values, metrics),
      .doc = "Keep the figures in this file, for Prometheus; replaced every second."},
+    {.name = "fabric",
+     .argument = "URL",
+     .kind = MR_OPTION_TEXT,
+     .offset = offsetof(run_values, fabric),
+     .doc = "Take from here what other runs and nodes have read or made, and offer them ours: "
+            "redis://HOST[:PORT]; or mpi: ranks that mpirun started send each other what they "
+            "keep. The bytes are the same."},
     {.name = "no-digest",
      .kind = MR_OPTION_FLAG,
      .offset = offsetof(run_values, no_digest),
@@ -503,13 +615,14 @@ static const mr_option_row options[] = {
      .kind = MR_OPTION_INT,
      .offset = offsetof(run_values, ahead),
      .min = 1,
-     .max = 4096,
+     .max = MR_AHEAD_MAX,
      .doc = "Batches made ahead of the one consumed; otherwise chosen."},
     {.name = "disable-cpu",
      .argument = "LIST",
      .kind = MR_OPTION_TEXT,
      .offset = offsetof(run_values, disable_cpu),
      .doc = "CPU features not to use, such as avx2,avx512. The bytes stay the same."},
+    MR_STORAGE_ROW(run_values),
     {.name = "poison",
      .kind = MR_OPTION_FLAG,
      .offset = offsetof(run_values, poison),

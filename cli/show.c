@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* show.c - millrace show: a batch as a picture, as it will reach the model. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "command.h"
 #include "errors.h"
@@ -28,8 +29,31 @@ static mr_status take_step(mr_loader *loader, int64_t step, mr_batch **out, mr_e
     }
 }
 
+/* What labels stand for, where they stand for anything. */
+static const char **classes_of(const mr_loader *loader, int64_t *n) {
+    *n = 0;
+    while (mr_loader_class(loader, "label", *n)) {
+        ++*n;
+    }
+    const char **names = calloc((size_t)*n + 1, sizeof *names);
+    for (int64_t i = 0; names && i < *n; i++) {
+        names[i] = mr_loader_class(loader, "label", i);
+    }
+    return names;
+}
+
+static mr_status draw(const show_values *v, const mr_loader *loader, const mr_batch *batch,
+                      mr_error *err) {
+    mr_sheet sheet = {
+        .size = sizeof sheet, .columns = (int32_t)v->columns, .cell = (int32_t)v->cell};
+    const char **names = classes_of(loader, &sheet.n_classes);
+    sheet.classes = names;
+    mr_status status = mr_batch_sheet(batch, &sheet, v->out, err);
+    free(names);
+    return status;
+}
+
 static mr_status show(const show_values *v, const mr_pipeline *pipeline, mr_error *err) {
-    const mr_sheet sheet = {(int32_t)v->columns, (int32_t)v->cell};
     mr_options options = MR_OPTIONS_INIT;
     mr_loader *loader = NULL;
     mr_batch *batch = NULL;
@@ -40,7 +64,7 @@ static mr_status show(const show_values *v, const mr_pipeline *pipeline, mr_erro
         status = take_step(loader, v->step, &batch, err);
     }
     if (status == MR_OK) {
-        status = mr_batch_sheet(batch, &sheet, v->out, err);
+        status = draw(v, loader, batch, err);
         mr_batch_unref(batch);
     }
     mr_loader_close(loader);

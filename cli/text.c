@@ -3,6 +3,7 @@
  * character set, so that output can be compared. */
 #include "text.h"
 
+#include <millrace/types.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -10,22 +11,10 @@
 
 enum { COLUMNS = 80 };
 
-/* jansson refuses what is not UTF-8, so it is the judge. */
-size_t mr_text_character(const char *s) {
-    unsigned char first = (unsigned char)*s;
-    size_t length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    if (length == 1) {
-        return first >= 0x20 && first != 0x7F;
-    }
-    json_t *probe = strnlen(s, length) == length ? json_stringn(s, length) : NULL;
-    json_decref(probe);
-    return probe ? length : 0;
-}
-
 char *mr_text_safe(char *buffer, size_t size, const char *text) {
     size_t used = 0;
     while (*text) {
-        size_t length = mr_text_character(text);
+        size_t length = mr_text_visible(text);
         size_t needed = length ? length : 4;
         if (used + needed >= size) {
             break;

@@ -8,11 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Bytes of the printable UTF-8 character that `s` begins with; 0 if there is none. */
-size_t mr_text_character(const char *s);
-
-/* Copies text, writing control characters and bytes that are not UTF-8 as \xNN. Cuts what does
- * not fit. Returns buffer. */
+/* Copies text, writing what mr_text_visible does not count as \xNN. Cuts what does not fit. Returns
+ * buffer. */
 char *mr_text_safe(char *buffer, size_t size, const char *text);
 
 /* A JSON string of any bytes, made safe likewise; NULL gives null. */

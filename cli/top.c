@@ -84,6 +84,25 @@ static void erase(mr_top *top) {
     top->drawn = 0;
 }
 
+/* How the run stands to the stream that it follows, if it does. */
+static void draw_stream(mr_top *top, int room) {
+    mr_stream_stats s = {.size = (uint32_t)sizeof s};
+    char entries[32], waiting[32], behind[32], text[160];
+    if (top->drawn >= room || mr_loader_stream(top->loader, &s) != MR_OK) {
+        return;
+    }
+    int n = snprintf(text, sizeof text, "%-20s %12s  %s wait", "stream",
+                     mr_text_count(entries, sizeof entries, s.entries),
+                     mr_text_count(waiting, sizeof waiting, s.waiting));
+    if (s.behind >= 0) {
+        n += snprintf(text + n, sizeof text - (size_t)n, ", behind by %s",
+                      mr_text_count(behind, sizeof behind, s.behind));
+    }
+    snprintf(text + n, sizeof text - (size_t)n, ", starved %.1f s", (double)s.starved_ns * 1e-9);
+    put_line(top, text);
+    top->drawn++;
+}
+
 /* As many lines as there is room for; the last table has them all. */
 static void draw_table(mr_top *top, bool last) {
     static const mr_line_kind order[] = {MR_LINE_OP, MR_LINE_WORK, MR_LINE_WAIT};
@@ -105,6 +124,7 @@ static void draw_table(mr_top *top, bool last) {
             }
         }
     }
+    draw_stream(top, room);
     fflush(stderr);
 }
 

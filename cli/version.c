@@ -5,6 +5,20 @@
 #include "command.h"
 #include "errors.h"
 
+static void print_libraries(void) {
+    const char *before = "";
+    char text[512];
+    printf("libraries: ");
+    for (int32_t i = 0; i < mr_n_ops(); i++) {
+        if (mr_op_at(i)->libraries) {
+            mr_op_at(i)->libraries(text, sizeof text);
+            printf("%s%s", before, text);
+            before = text[0] ? ", " : before;
+        }
+    }
+    printf("%s\n", *before ? "" : "none");
+}
+
 static int run_version(const void *values) {
     (void)values;
     printf("millrace %s\n", mr_version());
@@ -22,6 +36,7 @@ static int run_version(const void *values) {
         printf("%s %s %s (needs %s)", i ? "," : "", part->kind, part->name, part->needs);
     }
     printf("%s\n", mr_n_missing() ? "" : " nothing");
+    print_libraries();
     return MR_EXIT_OK;
 }
 

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import millrace as mr
 
-WORLD = 2
+WORLD, EPOCHS = 2, 2
 
 
 def train(rank: int, folder: str, port: int) -> None:
@@ -25,27 +25,29 @@ def train(rank: int, folder: str, port: int) -> None:
                       WORLD_SIZE=str(WORLD))
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    model = DistributedDataParallel(nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 10)))
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = (mr.files(folder)
               .decode_image()
               .random_resized_crop(16)
               .normalize(mean=0.5, std=0.25)
               .batch(4)  # over both ranks: two samples each
               .remainder("pad")
-              .loader(seed=1, epochs=2, to="torch", threads=1))
+              .loader(seed=1, to="torch", threads=1))
+    model = DistributedDataParallel(nn.Sequential(
+        nn.Flatten(), nn.Linear(3 * 16 * 16, len(loader.classes))))
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
     seen = torch.zeros(loader.n_samples, dtype=torch.int64)
-    for batch in loader:
-        loss = nn.functional.cross_entropy(model(batch["image"]), batch["label"])
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        seen[torch.from_numpy(batch.samples[:batch.valid])] += 1
+    for _ in range(EPOCHS):
+        for batch in loader:
+            loss = nn.functional.cross_entropy(model(batch["image"]), batch["label"])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            seen[torch.from_numpy(batch.samples[:batch.valid])] += 1
     dist.all_reduce(seen)
     if rank == 0:
-        print(f"{len(loader)} steps on each of {loader.world} ranks; "
-              f"every sample was seen {seen.min()} to {seen.max()} times in 2 epochs")
-        if seen.min() != 2 or seen.max() != 2:
+        print(f"{len(loader)} steps an epoch on each of {loader.world} ranks; "
+              f"every sample was seen {seen.min()} to {seen.max()} times in {EPOCHS} epochs")
+        if seen.min() != EPOCHS or seen.max() != EPOCHS:
             raise SystemExit("samples were lost or repeated")
     loader.close()
     dist.destroy_process_group()

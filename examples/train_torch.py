@@ -22,10 +22,10 @@ def make_loader(folder: str, epochs: int = 3) -> mr.Loader:
             .loader(seed=1, epochs=epochs, to="torch"))
 
 
-def make_model() -> nn.Module:
+def make_model(n_classes: int) -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2),
-                         nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+                         nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, n_classes))
 
 
 class Training:
@@ -33,7 +33,7 @@ class Training:
 
     def __init__(self, folder: str):
         self.loader = make_loader(folder)
-        self.model = make_model()
+        self.model = make_model(len(self.loader.classes))
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
 
     def step(self, batch: mr.Batch) -> float:
@@ -57,7 +57,7 @@ class Training:
 def main(folder: str, path: str = "checkpoint.pt") -> None:
     torch.use_deterministic_algorithms(True)
     whole = Training(folder)
-    losses = [whole.step(batch) for batch in whole.loader]
+    losses = [whole.step(batch) for batch in whole.loader.all_epochs()]
 
     first = Training(folder)
     stop = len(losses) // 2
@@ -66,7 +66,7 @@ def main(folder: str, path: str = "checkpoint.pt") -> None:
 
     second = Training(folder)
     second.restore(path)
-    resumed += [second.step(batch) for batch in second.loader]
+    resumed += [second.step(batch) for batch in second.loader.all_epochs()]
 
     for step, (a, b) in enumerate(zip(losses, resumed)):
         print(f"step {step:3d}  loss {a:.6f}  after the restart {b:.6f}")

@@ -3,7 +3,7 @@
  * it refuses must say why. */
 #include <stdlib.h>
 
-#include "sources/npy.h"
+#include "codecs/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

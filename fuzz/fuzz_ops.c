@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     const mr_op_class *op = mr_op_at(data[0] % mr_n_ops());
-    if (op->peek) {
+    if (op->peek || !op->run) {
         return 0;
     }
     char text[256] = "";

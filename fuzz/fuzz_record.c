@@ -20,7 +20,7 @@ static void want(bool condition) {
 static const mr_store_key key = {"a key of twenty-four byt"};
 
 static void check_accepted(const mr_record *record, const uint8_t *data, size_t size) {
-    want(record->n_fields >= 1 && record->n_fields <= MR_MAX_FIELDS);
+    want(record->n_fields >= 1 && record->n_fields <= MR_FIELDS_LIMIT);
     for (int32_t i = 0; i < record->n_fields; i++) {
         const mr_record_field *field = &record->fields[i];
         want(mr_type_bytes(&field->type) == (int64_t)field->size);

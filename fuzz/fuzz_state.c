@@ -16,13 +16,17 @@ static void want(bool condition) {
 }
 
 static void check_round_trip(const mr_state *state) {
-    char text[MR_STATE_MAX], again[MR_STATE_MAX];
+    size_t room = mr_state_bytes(state);
+    char *text = malloc(room), *again = malloc(room);
     mr_state back;
-    want(mr_state_write(state, text, sizeof text, NULL) == MR_OK);
+    want(text && again && mr_state_write(state, text, room, NULL) == MR_OK);
     want(mr_state_read(&back, text, strlen(text), NULL) == MR_OK);
     want(mr_state_match(state, &back, NULL) == MR_OK);
-    want(mr_state_write(&back, again, sizeof again, NULL) == MR_OK);
+    want(mr_state_write(&back, again, room, NULL) == MR_OK);
     want(strcmp(text, again) == 0);
+    mr_state_free(&back);
+    free(text);
+    free(again);
 }
 
 static void check_numbers(const uint8_t *data) {
@@ -38,6 +42,11 @@ static void check_numbers(const uint8_t *data) {
     char text[MR_STATE_MAX];
     if (mr_state_write(&state, text, sizeof text, NULL) == MR_OK) {
         check_round_trip(&state);
+        state.is_stream = true;
+        state.step = numbers[3];
+        state.rehearsal = (unsigned char *)numbers;
+        state.rehearsal_size = 1 + (uint64_t)numbers[0] % sizeof numbers;
+        check_round_trip(&state);
     }
 }
 
@@ -46,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     mr_error err = MR_ERROR_INIT;
     if (mr_state_read(&state, (const char *)data, size, &err) == MR_OK) {
         check_round_trip(&state);
+        mr_state_free(&state);
     } else {
         want(err.code == MR_E_STATE && err.text[0] != '\0' && err.hint[0] != '\0');
     }

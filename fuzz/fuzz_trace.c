@@ -9,7 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char header[] =
-    "{\"setup\":{\"threads\":2,\"cpus\":2,\"batch\":4},\"ops\":[{\"name\":\"a\",\"stream\":2},"
+    "{\"setup\":{\"threads\":2,\"cpus\":2,\"batch\":4},\"ops\":[{\"name\":\"a\",\"fused\":2},"
     "{\"name\":\"b\",\"host\":true}],\"tracks\":[{\"kind\":\"consumer\",\"number\":0},"
     "{\"kind\":\"worker\",\"number\":0},{\"kind\":\"reader\",\"number\":0}]}      ";
 

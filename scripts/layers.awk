@@ -1,11 +1,11 @@
 # layers.awk - checks #include lines of the given files: a folder may use its own headers and those
 # of folders below it. And that what has one place in the tree is used from there.
 #
-#     core < span < plan, kernels, io, codecs < store, parquet < ops, sources < run < trace, tune, fabric
+#     core < span < kernels < plan, io, codecs < store, parquet, fabric < ops, sources < run < trace, tune
 #          < cli, python
 
 BEGIN {
-    n = split("core; span; plan kernels io codecs; store parquet; ops sources; run; trace tune fabric; cli python", level, ";")
+    n = split("core; span; kernels; plan io codecs; store parquet fabric; ops sources; run; trace tune; cli python", level, ";")
     for (i = 1; i <= n; i++) {
         m = split(level[i], folder, " ")
         for (k = 1; k <= m; k++) rank[folder[k]] = i

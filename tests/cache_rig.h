@@ -76,6 +76,9 @@ typedef struct rig_result {
     char digest[33], error[512];
     int32_t n_caches;
     mr_cache_stats caches[4];
+    mr_traffic traffic;
+    int64_t bytes_read;  /* from files */
+    int64_t bytes_ahead; /* by the first origin: of a store, what was read ahead from its disk */
     rig_log log;
     int64_t made; /* by the counting op, in all processes meanwhile */
 } rig_result;
@@ -104,12 +107,23 @@ static inline void rig_consume(mr_loader *loader, const rig_hook *hook, rig_resu
     snprintf(result->error, sizeof result->error, "%s", err.text);
     mr_loader_digest(loader, result->digest);
     mr_loader_flush(loader); /* so that all is counted */
+    result->traffic.size = (uint32_t)sizeof result->traffic;
+    mr_loader_traffic(loader, &result->traffic);
+    mr_stats stats = {.size = (uint32_t)sizeof stats};
+    mr_loader_stats(loader, &stats);
+    result->bytes_read = stats.bytes_read;
+    mr_origin_stats origin = {.size = (uint32_t)sizeof origin};
+    if (mr_loader_origin(loader, 0, &origin) == MR_OK) {
+        result->bytes_ahead = origin.bytes;
+    }
     result->n_caches = mr_loader_n_caches(loader);
     for (int32_t i = 0; i < result->n_caches && i < 4; i++) {
         result->caches[i].size = (uint32_t)sizeof result->caches[i];
         mr_loader_cache(loader, i, &result->caches[i]);
     }
 }
+
+static const char *rig_fabric; /* (optional) of all runs */
 
 static inline rig_result rig_run_with(const char *json, const mr_op_class *const *ops,
                                       uint32_t threads, const rig_hook *hook) {
@@ -121,6 +135,7 @@ static inline rig_result rig_run_with(const char *json, const mr_op_class *const
     options.threads = threads;
     options.digest = true;
     options.poison = true;
+    options.fabric = rig_fabric;
     options.log = (mr_log){rig_write_log, &result.log};
     int64_t before = *rig_makings;
     result.status = mr_pipeline_parse(&pipeline, json, strlen(json), ops, &err);

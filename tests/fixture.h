@@ -45,10 +45,10 @@ static inline void fixture_write(const char *folder, const char *name, const voi
 }
 
 /* A small JPEG with a pattern that depends on `which`. */
-static inline void fixture_jpeg(const char *path, int which) {
+static inline void fixture_jpeg_of(const char *path, int which, int width, int height) {
     struct jpeg_compress_struct cinfo;
     struct jpeg_error_mgr errors;
-    unsigned char row[3 * 64];
+    static unsigned char row[3 * 4096];
     FILE *file = fopen(path, "wb");
     if (!file) {
         return;
@@ -56,8 +56,8 @@ static inline void fixture_jpeg(const char *path, int which) {
     cinfo.err = jpeg_std_error(&errors);
     jpeg_create_compress(&cinfo);
     jpeg_stdio_dest(&cinfo, file);
-    cinfo.image_width = (JDIMENSION)(24 + which % 40);
-    cinfo.image_height = (JDIMENSION)(20 + which % 30);
+    cinfo.image_width = (JDIMENSION)width;
+    cinfo.image_height = (JDIMENSION)height;
     cinfo.input_components = 3;
     cinfo.in_color_space = JCS_RGB;
     jpeg_set_defaults(&cinfo);
@@ -72,6 +72,10 @@ static inline void fixture_jpeg(const char *path, int which) {
     jpeg_finish_compress(&cinfo);
     jpeg_destroy_compress(&cinfo);
     fclose(file);
+}
+
+static inline void fixture_jpeg(const char *path, int which) {
+    fixture_jpeg_of(path, which, 24 + which % 40, 20 + which % 30);
 }
 
 /* n JPEGs in three class folders; returns the folder. */

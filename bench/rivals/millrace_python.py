@@ -10,7 +10,7 @@ def batches(work):
     with open(work.data, encoding="utf-8") as document:
         pipeline = mr.Pipeline.from_json(document.read())
     loader = pipeline.loader(threads=work.threads, epochs=1_000_000)
-    return (batch.size for batch in loader)
+    return (batch.size for batch in loader.all_epochs())
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ def millrace_batches(work):
                 .normalize(mean=mr.IMAGENET_MEAN, std=mr.IMAGENET_STD).batch(harness.BATCH))  # fmt: skip
     trace = work.out if work.inside == "millrace" else None
     loader = pipeline.loader(threads=work.threads, epochs=1_000_000, seed=1, trace=trace)
-    return loader, (batch.size for batch in loader)
+    return loader, (batch.size for batch in loader.all_epochs())
 
 
 def torch_batches(work):

@@ -34,6 +34,12 @@
  * mr_loader_stats may be called from any thread meanwhile. Batches may be read, referenced and
  * given back from any thread.
  *
+ * Structs. Those that the caller owns and that may grow begin with their size as the caller was
+ * compiled with it: a program built with an older header goes on working, since what its structs
+ * lack is neither read nor written. What the library lends (const T *) may grow at its end. Small
+ * values that go in lists or into other structs (mr_type, mr_field, mr_view, mr_key, mr_parcel,
+ * mr_entry, mr_error, mr_log, mr_allocator, mr_record_clock) stay as they are.
+ *
  * Failure. Functions return mr_status and fill the caller's mr_error, which may be NULL. On
  * failure no output argument is changed. The library never prints, exits or aborts. It has no
  * global state and installs no signal handler, with one exception: while a store is open (op
@@ -67,6 +73,7 @@
 #include <millrace/source.h>
 #include <millrace/op.h>
 #include <millrace/trace.h>
+#include <millrace/record.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -104,8 +111,10 @@ typedef struct mr_pipeline mr_pipeline;
 MR_API mr_status mr_pipeline_parse(mr_pipeline **out, const char *json, size_t size,
                                    const mr_op_class *const *extra_ops, mr_error *err);
 /* The same with more tables beside the built-in ones: a binding's own. Both lists are ended by NULL
- * and may be NULL; the tables must outlive the pipeline. */
+ * and may be NULL; the tables must outlive the pipeline. Tables that were built with an older
+ * header, of a smaller size, are taken too: what they lack they do without. */
 typedef struct mr_tables {
+    uint32_t size; /* sizeof(mr_tables) */
     const mr_op_class *const *ops;
     const mr_source_class *const *sources;
 } mr_tables;
@@ -121,6 +130,8 @@ MR_API const char *mr_pipeline_json(const mr_pipeline *pipeline);
 
 /* 32 hexadecimal digits: what determines the bytes (source kind, ops, their parameters and
  * versions, fields), not where the data lies nor seed, batch and epochs. */
+/* Whether it follows a stream, whose end is not known. */
+MR_API bool mr_pipeline_is_stream(const mr_pipeline *pipeline);
 MR_API const char *mr_pipeline_fingerprint(const mr_pipeline *pipeline);
 
 /* Settings of the document, as given or by default. */
@@ -133,7 +144,13 @@ typedef struct mr_settings {
     int32_t remainder; /* mr_remainder */
     int32_t on_error;  /* mr_on_error */
     mr_strings fields; /* names asked for; empty: all that are not optional */
+    int32_t threads;   /* mr_threads_kind */
 } mr_settings;
+
+typedef enum mr_threads_kind {
+    MR_THREADS_CPUS, /* one for each CPU */
+    MR_THREADS_ADAPT /* MR_THREADS_AUTO */
+} mr_threads_kind;
 
 typedef enum mr_remainder {
     MR_KEEP, /* the last batch is short; with several ranks some may get none */
@@ -158,6 +175,10 @@ typedef struct mr_stage {
 
 MR_API int32_t mr_pipeline_n_stages(const mr_pipeline *pipeline);
 MR_API const mr_stage *mr_pipeline_stage(const mr_pipeline *pipeline, int32_t i);
+
+/* What is allowed but probably not meant, as sentences; NULL when there are no more. A loader says
+ * them in its log. */
+MR_API const char *mr_pipeline_warning(const mr_pipeline *pipeline, int32_t i);
 
 /* Fields of a sample as delivered. */
 MR_API int32_t mr_pipeline_n_fields(const mr_pipeline *pipeline);
@@ -200,8 +221,11 @@ MR_API const mr_array *mr_batch_find(const mr_batch *batch, const char *name); /
 /* Draws a batch as a contact sheet, a PNG file: its image field as the model will see it (numbers
  * other than bytes are spread over black to white), each cell with its label and index. */
 typedef struct mr_sheet {
+    uint32_t size;   /* sizeof(mr_sheet) */
     int32_t columns; /* 0: chosen */
     int32_t cell;    /* pixels of a cell's longer side; 0: the image's own, at most 256 */
+    const char *const *classes; /* (optional) names to show in place of labels */
+    int64_t n_classes;
 } mr_sheet;
 
 MR_API mr_status mr_batch_sheet(const mr_batch *batch, const mr_sheet *sheet, const char *path,
@@ -222,12 +246,19 @@ typedef enum mr_io_kind {
     MR_IO_PREAD  /* a pool of reading threads */
 } mr_io_kind;
 
+/* Seeds stand in JSON documents, where whole numbers are exact up to here. */
+#define MR_AHEAD_MAX 1024 /* batches */
+#define MR_THREADS_AUTO UINT32_MAX
+#define MR_SEED_MAX ((INT64_C(1) << 53) - 1)
+
 typedef struct mr_options {
     uint32_t size;    /* sizeof(mr_options): MR_OPTIONS_INIT sets it */
-    uint32_t threads; /* 0: one per CPU this process may use */
+    uint32_t threads; /* 0: one per CPU this process may use, or as the pipeline's "threads" says.
+                         MR_THREADS_AUTO: at most so many, adapted while it runs, with reads,
+                         batches and bytes ahead where those are 0 */
     uint32_t world;   /* number of ranks; 0 counts as 1 */
     uint32_t rank;
-    int64_t seed;   /* -1: the pipeline's */
+    int64_t seed;   /* -1: the pipeline's; at most MR_SEED_MAX */
     int64_t batch;  /* 0: the pipeline's. Over all ranks; a multiple of world */
     int64_t epochs; /* 0: the pipeline's; the run ends after epoch `epochs` - 1 */
 
@@ -246,6 +277,16 @@ typedef struct mr_options {
     mr_log log;                    /* (optional) warnings: skipped entries, bad samples */
     int64_t first_epoch;           /* where a run without a saved state starts */
     const char *trace;             /* (optional) a file of its own to write spans to: see trace.h */
+    const char *journal;           /* (streams) folder for what the clock decides; NULL: none */
+    bool replay;                   /* decide as the journal says and write nothing to it */
+    const char *fabric; /* (optional) "redis://HOST": bytes that others have are taken from
+                           there, and they are offered ours; "mpi": ranks send each other what they
+                           keep; see docs/fabric.md */
+    /* For tests and benchmarks: files as if from storage that takes so long to open one and gives
+     * bytes at such a rate, over all reads together; 0: as fast as it is. Files are read by a pool
+     * of threads then. What is mapped, and stores, are not slowed down. */
+    int64_t storage_bytes_per_second;
+    int64_t storage_open_ns;
 } mr_options;
 
 #define MR_OPTIONS_INIT                                                                            \
@@ -270,23 +311,31 @@ MR_API void mr_loader_cancel(mr_loader *loader);
 /* Ends threads and frees the loader, at any time. Batches that were handed out stay valid. */
 MR_API void mr_loader_close(mr_loader *loader);
 
+/* Of a stream that is followed nobody knows: -1. */
 MR_API int64_t mr_loader_n_samples(const mr_loader *loader);  /* in the dataset */
 MR_API int64_t mr_loader_n_steps(const mr_loader *loader);    /* of a whole epoch, for this rank */
 MR_API int64_t mr_loader_steps_left(const mr_loader *loader); /* of the run, for this rank */
 MR_API const char *mr_loader_fingerprint(const mr_loader *loader); /* of the dataset */
 
+/* The name of class i of a field, "label" mostly: a folder's, or a list's. NULL: past the last one,
+ * or the field has no classes. */
+MR_API const char *mr_loader_class(const mr_loader *loader, const char *field, int64_t i);
+
 /* Digest of all batches delivered so far, in order; 32 hexadecimal digits into `out`. */
 MR_API void mr_loader_digest(const mr_loader *loader, char out[33]);
 
 /* ---- 4. State -------------------------------------------------------------------------------
- * The state after the last delivered batch: a JSON document of less than MR_STATE_MAX bytes that
- * carries fingerprints, seed, epoch and position. It fits any world size and any batch size:
- * position counts samples of the global order. A state that does not fit the pipeline, dataset or
- * seed is refused with MR_E_STATE and says what differs. */
+ * The state after the last delivered batch: a JSON document of less than MR_STATE_MAX bytes (with
+ * rehearsal more: mr_loader_state_bytes) that carries fingerprints, seed, epoch and position. It
+ * fits any world size and any batch size: position counts samples of the global order. A state that
+ * does not fit the pipeline, dataset or seed is refused with MR_E_STATE and says what differs. */
 #define MR_STATE_MAX 1024
 
 MR_API mr_status mr_loader_save(const mr_loader *loader, char *buffer, size_t size,
                                 mr_error *err); /* terminated text */
+
+/* Room that mr_loader_save needs now, at most. */
+MR_API size_t mr_loader_state_bytes(const mr_loader *loader);
 
 /* Writes text to a file so that it is whole or the old one stays: temporary name, sync, rename. */
 MR_API mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_error *err);
@@ -296,6 +345,52 @@ MR_API mr_status mr_file_replace(const char *path, const char *text, size_t size
 MR_API mr_status mr_file_load(const char *path, size_t limit, char **out, size_t *size,
                               mr_error *err);
 MR_API void mr_free(void *memory);
+
+/* How a run stands to the stream that it follows. */
+typedef struct mr_stream_stats {
+    uint32_t size;      /* sizeof(mr_stream_stats), set by the caller */
+    int64_t entries;    /* that this rank has read */
+    int64_t bytes;      /* of them */
+    int64_t missing;    /* damaged or gone */
+    int64_t waiting;    /* read, and of no step yet */
+    int64_t behind;     /* in the stream, and of no step yet; -1: the source cannot tell */
+    int64_t newest;     /* the time of the newest entry that was read; 0: none was */
+    int64_t replayed;   /* samples shown again, in delivered batches of this rank */
+    int64_t left_out;   /* by thinning and dropping */
+    int64_t filled;     /* steps in which old samples took the place of new ones */
+    int64_t kept;       /* samples in the rehearsal buffer */
+    int64_t starved_ns; /* time that the consumer waited because the stream had too little */
+} mr_stream_stats;
+
+/* MR_E_PARAM: it follows none. Asks the source, so it may take a moment; any thread. */
+MR_API mr_status mr_loader_stream(const mr_loader *loader, mr_stream_stats *out);
+
+/* What a trainer says of samples that it was given, whatever batch they were in; of those that the
+ * rehearsal buffer does not have, nothing is kept. It is written to the journal, which must be
+ * there, and holds from the next step on that is planned: some batches ahead. Said once after a
+ * batch; the consumer's. */
+typedef struct mr_feedback {
+    uint32_t size; /* sizeof(mr_feedback) */
+    int64_t n;
+    const int64_t *samples;
+    const double *values; /* (optional) for the policy "priority": 0 to 65535, such as losses */
+    const float *extra;   /* (optional) `width` numbers for each, which come back with the sample in
+                             the field "extra": logits, say */
+    int64_t width;
+} mr_feedback;
+MR_API mr_status mr_loader_feed_back(mr_loader *loader, const mr_feedback *feedback, mr_error *err);
+
+/* Runs again what the run of a journal delivered (see mr_options.journal), and compares it with the
+ * digests that are noted there. MR_E_STATE: something differs. extra_ops may be NULL; threads 0: as
+ * for a loader. */
+typedef struct mr_replay_result {
+    uint32_t size; /* sizeof(mr_replay_result), set by the caller */
+    int64_t steps, samples;
+    int64_t compared; /* digests */
+    char digest[33];  /* of all batches */
+} mr_replay_result;
+MR_API mr_status mr_replay(const char *folder, const mr_op_class *const *extra_ops,
+                           uint32_t threads, mr_replay_result *out, mr_error *err);
 
 /* ---- 5. Statistics -------------------------------------------------------------------------- */
 typedef struct mr_stats {
@@ -310,12 +405,47 @@ typedef struct mr_stats {
     int64_t batch_bytes;  /* of one dense batch */
     uint32_t batches_ahead;
     uint32_t reads_in_flight;
-    uint32_t morsel; /* samples per ticket */
-    const char *io;  /* "io_uring", "pread" or "none" */
-    const char *cpu; /* features in use, "avx2" */
+    uint32_t morsel;          /* samples per ticket */
+    const char *io;           /* "io_uring", "pread" or "none" */
+    const char *cpu;          /* features in use, "avx2" */
+    uint32_t threads_working; /* of `threads`: fewer where MR_THREADS_AUTO gave some back */
+    bool adapts;              /* MR_THREADS_AUTO; batches_ahead and reads_in_flight are of now */
+    int64_t changes;          /* of those numbers so far */
 } mr_stats;
 
 MR_API void mr_loader_stats(const mr_loader *loader, mr_stats *out);
+
+/* Where the bytes of blocks came from, in the order in which it was asked; the files come last. */
+typedef struct mr_origin_stats {
+    uint32_t size;    /* sizeof(mr_origin_stats), set by the caller */
+    const char *name; /* "store", "memory", "peers", "fabric", "objects" (kept ones), "object" (by a
+                         server), "files" */
+    int64_t asked, found; /* blocks */
+    int64_t bytes; /* that it gave; what caches find in a store counts there (mr_cache_stats) */
+
+    /* of servers; else 0 */
+    int64_t requests, retries, hedges; /* all; after a failure; for another that hung */
+    int32_t in_flight, width;          /* now; how many there may be */
+    double first_byte;                 /* seconds until an answer begins, a moving mean */
+} mr_origin_stats;
+
+MR_API int32_t mr_loader_n_origins(const mr_loader *loader);
+MR_API mr_status mr_loader_origin(const mr_loader *loader, int32_t i, mr_origin_stats *out);
+
+/* The loader's fabric: what was asked of it and offered to it. MR_LATER: there is none. */
+typedef struct mr_traffic {
+    uint32_t size;                    /* sizeof(mr_traffic), set by the caller */
+    int64_t asked, found, bytes_in;   /* values */
+    int64_t samples;                  /* of them, as they are at the cache op */
+    int64_t damaged;                  /* came, but not as they were put */
+    int64_t offered, kept, bytes_out; /* values */
+    int64_t full;                     /* refused for want of memory there */
+    int64_t dropped;                  /* not offered for want of room here */
+    int64_t failures;                 /* connections that were refused, lost or too slow */
+    int32_t servers, up;
+} mr_traffic;
+
+MR_API mr_status mr_loader_traffic(const mr_loader *loader, mr_traffic *out);
 
 /* The caches of the pipeline, in its order. What was found is this loader's; what was stored and
  * evicted is the process's, for all its loaders that share the store. */
@@ -328,8 +458,10 @@ typedef struct mr_cache_stats {
     int64_t bytes_read; /* by hits */
     int64_t stored, bytes_stored;
     int64_t evicted;
-    int64_t refused; /* made and not stored: the store is full, or failing */
-    int64_t damaged; /* found damaged, and made again */
+    int64_t refused;  /* made and not stored: the store is full, or failing */
+    int64_t damaged;  /* found damaged, and made again */
+    const char *kept; /* "samples"; "index": what the decoder knows of them; "nothing": another
+                         cache pays more; NULL: no store. hits and misses are of these */
 } mr_cache_stats;
 
 /* Stores are written behind the consumer's back; at most so many bytes wait. flush waits until what
@@ -343,6 +475,7 @@ MR_API mr_status mr_loader_cache(const mr_loader *loader, int32_t i, mr_cache_st
 /* Bad samples that were replaced in delivered batches, oldest first; at most the first 1,000 are
  * kept, all are counted. */
 typedef struct mr_skip {
+    uint32_t size; /* sizeof(mr_skip), set by the caller */
     int64_t epoch, step, sample, replacement;
     const mr_error *error; /* borrowed until the loader closes */
 } mr_skip;
@@ -371,16 +504,19 @@ typedef struct mr_store_way {
 } mr_store_way;
 
 typedef struct mr_store_visitor {
-    void (*way)(void *user, const mr_store_way *way);                  /* (optional) */
+    uint32_t size;                                    /* sizeof(mr_store_visitor) */
+    void (*way)(void *user, const mr_store_way *way); /* (optional) */
     bool (*progress)(void *user, int64_t done_bytes, int64_t damaged); /* (optional) false: stop */
     void *user;
+    void (*note)(void *user, const char *text); /* (optional) what was damaged and is made again */
 } mr_store_visitor;
 
 MR_API mr_status mr_store_stat(const char *params, const mr_store_visitor *visitor,
                                mr_store_info *out, mr_error *err);
 
-/* Reads every value and checks it. Damaged ones are counted, and the parts of the store that they
- * lie in start anew when it is next opened by one process alone. */
+/* Reads every value and checks it. Those that are damaged or missing are counted and made again
+ * when they are next asked for. An index that is damaged is made again from the values when a store
+ * is opened, and counted. */
 MR_API mr_status mr_store_verify(const char *params, const mr_store_visitor *visitor,
                                  int64_t *checked, int64_t *damaged, mr_error *err);
 
@@ -401,6 +537,9 @@ MR_API int32_t mr_n_sources(void);
 MR_API const mr_source_class *mr_source_at(int32_t i);
 MR_API const mr_source_class *mr_source_find(const char *name);
 MR_API const mr_param *mr_settings_params(void); /* rows of the document's own keys */
+MR_API const mr_param *mr_rehearse_params(void); /* of its "rehearse" */
+MR_API const mr_param *mr_pace_params(void);     /* of its "pace" */
+MR_API const mr_param *mr_share_params(void);    /* of its "share" */
 
 /* Parts left out of this build: what, and which library would bring it. */
 typedef struct mr_missing {

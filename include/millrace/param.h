@@ -22,10 +22,12 @@ typedef enum mr_param_kind {
     MR_PARAM_INTS,    /* mr_ints; a single number is a list of one */
     MR_PARAM_FLOATS,  /* mr_floats; likewise */
     MR_PARAM_STRINGS, /* mr_strings; a single string is a list of one */
-    MR_PARAM_BYTES    /* int64_t: a number, or text such as "64MB" (powers of 1000) or "64MiB" */
+    MR_PARAM_BYTES,   /* int64_t: a number, or text such as "64MB" (powers of 1000) or "64MiB" */
+    MR_PARAM_JSON,    /* const char *: any JSON, as text */
+    MR_PARAM_OPS      /* mr_ops: ops as a pipeline lists them; a single one is a list of one */
 } mr_param_kind;
 
-#define MR_LIST_MAX 8
+#define MR_LIST_MAX 64
 
 typedef struct mr_ints {
     int32_t n;
@@ -42,6 +44,17 @@ typedef struct mr_strings {
     const char **v;
 } mr_strings;
 
+/* An op inside another one, with its parameters filled and checked. */
+typedef struct mr_inner_op {
+    const struct mr_op_class *op;
+    void *params;
+} mr_inner_op;
+
+typedef struct mr_ops {
+    int32_t n;
+    mr_inner_op *v;
+} mr_ops;
+
 typedef struct mr_param {
     const char *name;
     mr_param_kind kind;
@@ -51,6 +64,8 @@ typedef struct mr_param {
     int32_t min_len, max_len;   /* allowed length of a list; both 0: any up to MR_LIST_MAX */
     const char *const *choices; /* NULL-terminated, for MR_PARAM_CHOICE */
     const char *doc;            /* one sentence */
+    const char *for_mask; /* (optional) of an op: the value, as JSON text, that takes the place of
+                             any other where the op works on a mask, whose numbers are names */
 } mr_param;
 
 #ifdef __cplusplus

@@ -32,7 +32,7 @@ typedef struct mr_line {
     const char *name; /* "decode_image", "read" */
     int64_t count;    /* how often */
     int64_t timed;    /* of these, how many were measured: ops of small samples and ops that run
-                         row by row in a stream are measured once in 16 samples */
+                         row by row are measured once in 16 samples */
     double seconds;   /* all together; where not all were measured, as much as those say */
     double mean, p50, p99;      /* seconds; the quantiles to within a factor of 1.4 */
     double bytes_in, bytes_out; /* all together, likewise */
@@ -47,6 +47,7 @@ MR_API mr_status mr_loader_metrics(const struct mr_loader *loader, char **out, m
 
 /* How the trace is doing; all zero without one. */
 typedef struct mr_trace_status {
+    uint32_t size;   /* sizeof(mr_trace_status), set by the caller */
     int64_t spans;   /* written */
     int64_t dropped; /* that came faster than they could be written */
     int64_t bytes;   /* of the file */
@@ -69,7 +70,8 @@ typedef enum mr_trace_text_kind {
     MR_TRACE_REPORT,  /* verdict, tables of ops, waits and functions, batches, slowest samples: for
                          a terminal */
     MR_TRACE_EXPLAIN, /* the arithmetic behind the verdict, and predictions */
-    MR_TRACE_JSON     /* every figure */
+    MR_TRACE_JSON,    /* every figure */
+    MR_TRACE_SWEEP    /* what mr_sweep_text wants of a traced run: "title" and "ops", as JSON */
 } mr_trace_text_kind;
 
 /* *out is a text to be freed with mr_free. */
@@ -85,8 +87,33 @@ typedef enum mr_trace_export_kind {
 MR_API mr_status mr_trace_export(const mr_trace *trace, mr_trace_export_kind kind, const char *path,
                                  mr_error *err);
 
-/* One HTML page that needs nothing else. With two traces it compares them. */
-MR_API mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, const char *path,
+/* One HTML page that needs nothing else. With two traces it compares them. photos (NULL: none) is
+ * a folder where the slowest samples of the first are looked for by name, for thumbnails: besides
+ * the traces nothing outside of it is read, whatever they say. */
+MR_API mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, const char *photos,
+                               const char *path, mr_error *err);
+
+/* ---- Sweeps ----------------------------------------------------------------------------------
+ * One job measured under several settings, each several times. `measurements` is a JSON document:
+ *
+ *   {"what": "training.json", "axes": {"threads": [1, 2, 4]}, "runs": [
+ *      {"set": {"threads": 1}, "title": "decode_image-bound",
+ *       "rounds": [{"seconds": 2.1, "samples": 1000, "cpu": 2.3, "memory": 9e7}, ...],
+ *       "ops": [{"name": "decode_image", "seconds": 1.2e-3, "cpu": 1.1e-3,
+ *                "counters": {"minor_faults": 0.2}}, ...]}, ...]}
+ *
+ * Seconds are of the whole job, cpu those of all its threads and processes, memory bytes at most;
+ * figures of ops are those of one sample. `title`, `ops`, `cpu` and `memory` may be missing; a run
+ * with "error" has no figures. */
+typedef enum mr_sweep_text_kind {
+    MR_SWEEP_TABLE,     /* for a terminal, with the conclusion */
+    MR_SWEEP_CSV,       /* a row for each run, with columns for each op and its counters */
+    MR_SWEEP_PAGE,      /* HTML, complete in itself: curves, conclusion, table */
+    MR_SWEEP_CONCLUSION /* which is fastest, and where more of it stops paying */
+} mr_sweep_text_kind;
+
+/* *out is a text to be freed with mr_free. */
+MR_API mr_status mr_sweep_text(const char *measurements, mr_sweep_text_kind kind, char **out,
                                mr_error *err);
 
 #ifdef __cplusplus

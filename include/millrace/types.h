@@ -17,7 +17,9 @@ extern "C" {
 #if defined(__GNUC__)
 #define MR_API __attribute__((visibility("default")))
 #define MR_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
+#define MR_INLINE static inline __attribute__((unused))
 #else
+#define MR_INLINE static inline
 #define MR_API
 #define MR_PRINTF(format_at, first_at)
 #endif
@@ -107,8 +109,8 @@ typedef struct mr_type {
     int64_t dims[MR_MAX_DIMS];
 } mr_type;
 
-/* A named part of a sample. */
-#define MR_MAX_FIELDS 8
+/* A named part of a sample. A sample has as many as it has; more than this is a mistake. */
+#define MR_FIELDS_LIMIT 65535
 
 typedef struct mr_field {
     const char *name;
@@ -122,6 +124,23 @@ typedef struct mr_view {
     void *data;
     size_t size; /* bytes */
 } mr_view;
+
+/* ---- Runs of rows ----------------------------------------------------------------------------
+ * One field of many samples. Dense: every value is of `type`, all dimensions known, and begins
+ * `stride` bytes after the one before. Ragged (pieces is not NULL): value i is pieces[i], of the
+ * type's elements in whatever shape. What is read need not be aligned; what is written is, to its
+ * elements. */
+typedef struct mr_piece {
+    void *data;
+    size_t size; /* bytes */
+} mr_piece;
+
+typedef struct mr_column {
+    mr_type type;
+    void *data;
+    size_t stride;
+    mr_piece *pieces;
+} mr_column;
 
 /* ---- Memory ---------------------------------------------------------------------------------
  * `align` is a power of two, at least 64 for batches. alloc returns NULL on failure. Called from
@@ -148,6 +167,11 @@ MR_API mr_status mr_fail(mr_error *err, mr_status code, const char *format, ...)
 
 /* Adds advice to an error that is already set; NULL allowed. */
 MR_API void mr_hint(mr_error *err, const char *format, ...) MR_PRINTF(2, 3);
+
+/* Bytes of the character that `text` begins with; 0 where that is not UTF-8, or is one that is not
+ * seen but changes what is: a control character, a mark that turns the direction of writing. What
+ * came from elsewhere reaches a terminal without those. */
+MR_API size_t mr_text_visible(const char *text);
 
 #ifdef __cplusplus
 }

@@ -9,16 +9,21 @@ repeatable.
                 .random_flip()
                 .normalize(mean=mr.IMAGENET_MEAN, std=mr.IMAGENET_STD)
                 .batch(128)
-                .loader(seed=1, epochs=90, to="torch"))
-    for batch in loader:
-        train(batch["image"], batch["label"])
+                .loader(seed=1, to="torch"))
+    for epoch in range(90):
+        for batch in loader:
+            train(batch["image"], batch["label"])
 """
 from . import _core, _tables
+from ._arrow import arrow
 from ._errors import SampleError, StateError
 from ._loader import Batch, Loader, Ragged
-from ._pipeline import Pipeline, dataset, source_function as _source_function
+from ._map import FunctionMap
+from ._pipeline import Pipeline, dataset, load_plugin, mix, source_function as _source_function
 from ._report import Report, report
+from ._shared import Shared, shared
 from ._show import show
+from ._sweep import Sweep, sweep
 
 __version__ = _core.version
 
@@ -30,12 +35,19 @@ globals().update(_sources)
 for _function in _sources.values():
     _function.__module__ = __name__
 
-__all__ = ["Batch", "IMAGENET_MEAN", "IMAGENET_STD", "Loader", "Pipeline", "Ragged", "Report",
-           "SampleError", "StateError", "dataset", "report", "show", *_sources]
+__all__ = ["Batch", "FunctionMap", "IMAGENET_MEAN", "IMAGENET_STD", "Loader", "Pipeline", "Profile", "Ragged", "Report",
+           "SampleError", "Shared", "StateError", "Sweep", "arrow", "dataset", "load_plugin", "mix", "profile", "report",
+           "shared", "show", "sweep", *_sources]
 
 
 def __getattr__(name):
-    if name == "torch":  # imports torch, so only when asked for
+    if name in ("torch", "petastorm"):  # imports torch, so only when asked for
         from importlib import import_module
-        return import_module("millrace.torch")
-    raise AttributeError(f"module 'millrace' has no attribute '{name}'")
+        return import_module(f"millrace.{name}")
+    if name in ("Profile", "profile"):  # of use beside torch alone
+        from . import _profile
+        return getattr(_profile, name)
+    from difflib import get_close_matches
+    near = get_close_matches(name, __all__, 1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    raise AttributeError(f"module 'millrace' has no attribute '{name}'{meant}")

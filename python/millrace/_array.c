@@ -415,14 +415,35 @@ static PyObject *batch_layouts(PyObject *object, PyObject *unused) {
     return all;
 }
 
+/* Names of classes as C has them: the texts belong to the list. */
+static const char **class_names(PyObject *list, int64_t *n) {
+    *n = PyList_Size(list);
+    const char **names = *n < 0 ? NULL : calloc((size_t)*n + 1, sizeof *names);
+    for (Py_ssize_t i = 0; names && i < *n; i++) {
+        names[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
+        if (!names[i]) {
+            PyErr_Clear();
+            names[i] = "?";
+        }
+    }
+    return names;
+}
+
 static PyObject *batch_sheet(PyObject *object, PyObject *args) {
     const char *path = NULL;
+    PyObject *classes = NULL;
     mr_error err = MR_ERROR_INIT;
-    mr_sheet sheet = {0};
-    if (!PyArg_ParseTuple(args, "sii", &path, &sheet.columns, &sheet.cell)) {
+    mr_sheet sheet = {.size = sizeof sheet};
+    if (!PyArg_ParseTuple(args, "siiO", &path, &sheet.columns, &sheet.cell, &classes)) {
         return NULL;
     }
+    const char **names = class_names(classes, &sheet.n_classes);
+    if (!names) {
+        return PyErr_NoMemory();
+    }
+    sheet.classes = names;
     mr_status status = mr_batch_sheet(((batch *)object)->batch, &sheet, path, &err);
+    free(names);
     return status == MR_OK ? Py_NewRef(Py_None)
                            : raise_error(state_of_type(Py_TYPE(object)), &err, NULL);
 }

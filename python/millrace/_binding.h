@@ -2,8 +2,9 @@
 /* _binding.h - what the files of the Python binding share.
  *
  * The binding is written against the Limited API of CPython 3.11, so one build serves 3.11 and
- * later. It keeps no state of its own in statics: types live in the module, everything else in
- * objects. Whoever may wait gives the GIL away first, and whoever is called by a worker takes it.
+ * later. Types live in the module, everything else in objects; the one static is the key under
+ * which a worker thread finds its own state (_host.c): threads are the process's. Whoever may wait
+ * gives the GIL away first, and whoever is called by a worker takes it.
  */
 #ifndef MILLRACE_PYTHON_BINDING_H
 #define MILLRACE_PYTHON_BINDING_H
@@ -14,8 +15,10 @@
 #include <millrace/millrace.h>
 
 typedef struct module_state {
-    PyTypeObject *array, *batch, *pipeline, *loader, *host;
-    PyObject *raise; /* millrace._errors.raise_error */
+    PyTypeObject *array, *batch, *pipeline, *loader, *host, *stream_writer, *shared, *recorder;
+    PyObject *raise;                /* millrace._errors.raise_error */
+    const mr_op_class **plugin_ops; /* of all plug-ins, which stay open as long as the process */
+    size_t n_plugin_ops;
 } module_state;
 
 extern struct PyModuleDef millrace_module;
@@ -43,9 +46,23 @@ const char *dtype_format(mr_dtype dtype);
 int dtype_of_format(const char *format, Py_ssize_t item_size); /* or -1 */
 int dtype_of_name(const char *name);                           /* or -1, with an exception set */
 
+/* ---- _streams.c: a writer of streams ---- */
+extern PyType_Spec stream_writer_spec;
+
+/* ---- _shared.c: values that are made once ---- */
+extern PyType_Spec shared_spec;
+
+/* ---- _parquet.c: a function of the module ---- */
+PyObject *parquet_json(PyObject *module, PyObject *args);
+
+/* ---- _recorder.c: traces of loading that others do ---- */
+extern PyType_Spec recorder_spec;
+PyObject *record_kind(PyObject *module, PyObject *args);
+
 /* ---- _trace.c: functions of the module, and a loader's lines ---- */
 PyObject *trace_text(PyObject *module, PyObject *args);
 PyObject *trace_page(PyObject *module, PyObject *args);
+PyObject *sweep_text(PyObject *module, PyObject *args);
 PyObject *trace_export(PyObject *module, PyObject *args);
 PyObject *lines_of(const mr_loader *loader);
 
@@ -73,6 +90,7 @@ typedef struct host {
 
     function dataset; /* its call is the object, its keys what is asked of a sample */
     bool has_dataset, in_tuples, as_objects;
+    bool is_plan; /* somebody else makes the samples: only order and state are wanted */
     int64_t length;
     uint64_t fingerprint[2];
     mr_source_class source;

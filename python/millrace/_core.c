@@ -82,8 +82,8 @@ static PyObject *choices_list(const mr_param *row) {
 }
 
 static PyObject *row_dict(const mr_param *row) {
-    static const char *const kinds[] = {"int",  "float",  "bool",    "choice", "string",
-                                        "ints", "floats", "strings", "bytes"};
+    static const char *const kinds[] = {"int",    "float",   "bool",  "choice", "string", "ints",
+                                        "floats", "strings", "bytes", "json",   "ops"};
     return Py_BuildValue("{s:s,s:s,s:N,s:N,s:N}", "name", row->name, "kind", kinds[row->kind],
                          "default", text_or_none(row->fallback), "choices", choices_list(row),
                          "doc", text_or_none(row->doc));
@@ -138,8 +138,27 @@ static PyObject *tables(PyObject *module, PyObject *unused) {
 /* ---- Pipeline ---- */
 typedef struct pipeline {
     PyObject_HEAD mr_pipeline *pipeline;
-    host *host; /* or NULL */
+    host *host;              /* or NULL */
+    const mr_op_class **ops; /* its host's and those of plug-ins */
 } pipeline;
+
+/* Plug-ins that are opened later do not change it. */
+static int gather_ops(pipeline *self, const module_state *state, mr_tables *tables) {
+    size_t n = 0, most = state->n_plugin_ops + 2;
+    self->ops = calloc(most, sizeof *self->ops);
+    if (!self->ops) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (size_t i = 0; i < state->n_plugin_ops; i++) {
+        self->ops[n++] = state->plugin_ops[i];
+    }
+    if (tables->ops && tables->ops[0]) {
+        self->ops[n++] = tables->ops[0];
+    }
+    tables->ops = self->ops;
+    return 0;
+}
 
 static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     module_state *state = state_of_type(type);
@@ -148,7 +167,7 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     Py_ssize_t size = 0;
     PyObject *given = Py_None;
     mr_error err = MR_ERROR_INIT;
-    mr_tables extra = {0};
+    mr_tables extra = {.size = sizeof extra};
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "s#|O", names, &json, &size, &given)) {
         return NULL;
     }
@@ -163,6 +182,10 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     if (given != Py_None) {
         self->host = (host *)Py_NewRef(given);
         extra = host_tables(self->host);
+    }
+    if (gather_ops(self, state, &extra) < 0) {
+        Py_DECREF(self);
+        return NULL;
     }
     if (mr_pipeline_parse_with(&self->pipeline, json, (size_t)size, &extra, &err) < 0) {
         Py_DECREF(self);
@@ -181,6 +204,7 @@ static void pipeline_dealloc(PyObject *object) {
     pipeline *self = (pipeline *)object;
     PyObject_GC_UnTrack(object);
     mr_pipeline_free(self->pipeline);
+    free(self->ops);
     Py_XDECREF((PyObject *)self->host);
     free_object(object);
 }
@@ -188,6 +212,11 @@ static void pipeline_dealloc(PyObject *object) {
 static PyObject *pipeline_json(PyObject *object, void *unused) {
     (void)unused;
     return PyUnicode_FromString(mr_pipeline_json(((pipeline *)object)->pipeline));
+}
+
+static PyObject *pipeline_is_stream(PyObject *object, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(mr_pipeline_is_stream(((pipeline *)object)->pipeline));
 }
 
 static PyObject *pipeline_fingerprint(PyObject *object, void *unused) {
@@ -242,6 +271,7 @@ static PyObject *pipeline_batch(PyObject *object, void *unused) {
 static PyGetSetDef pipeline_values[] = {
     {"json", pipeline_json, NULL, NULL, NULL},
     {"fingerprint", pipeline_fingerprint, NULL, NULL, NULL},
+    {"is_stream", pipeline_is_stream, NULL, NULL, NULL},
     {"fields", pipeline_fields, NULL, NULL, NULL},
     {"stages", pipeline_stages, NULL, NULL, NULL},
     {"batch", pipeline_batch, NULL, NULL, NULL},
@@ -371,20 +401,23 @@ static int parse_loader(PyObject *args, PyObject *keywords, module_state *state,
                             "reads",       "read_ahead_bytes",
                             "disable_cpu", "allocator",
                             "log",         "io",
-                            "trace",       NULL};
+                            "trace",       "journal",
+                            "fabric",      NULL};
     mr_options *o = &v->options;
     int digest = 0, poison = 0;
     long long seed = -1, batch = 0, epochs = 0, first = 0, read_ahead = 0;
     long long threads = 0, world = 0, rank = 0, ahead = 0, reads = 0;
     Py_ssize_t state_size = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|LLLLLLz#ppLLLLzOOsz", names,
-                                     state->pipeline, &v->pipeline, &threads, &world, &rank, &seed,
-                                     &batch, &epochs, &o->state, &state_size, &digest, &poison,
-                                     &first, &ahead, &reads, &read_ahead, &o->disable_cpu,
-                                     &v->allocator, &v->log, &v->io, &o->trace)) {
+    if (!PyArg_ParseTupleAndKeywords(
+            args, keywords, "O!|LLLLLLz#ppLLLLzOOszzz", names, state->pipeline, &v->pipeline,
+            &threads, &world, &rank, &seed, &batch, &epochs, &o->state, &state_size, &digest,
+            &poison, &first, &ahead, &reads, &read_ahead, &o->disable_cpu, &v->allocator, &v->log,
+            &v->io, &o->trace, &o->journal, &o->fabric)) {
         return 0;
     }
-    o->threads = at_most_uint32(threads);
+    o->threads = threads < 0            ? MR_THREADS_AUTO
+                 : threads < UINT32_MAX ? (uint32_t)threads
+                                        : UINT32_MAX - 1;
     o->world = at_most_uint32(world);
     o->rank = at_most_uint32(rank);
     o->batches_ahead = at_most_uint32(ahead);
@@ -523,14 +556,20 @@ static mr_loader *usable(loader *self) {
 
 /* Waits in slices, so that Ctrl-C is noticed. Between them the loader is free: the handler of a
  * signal may save its state, or close it. MR_LATER: an exception is set. */
-static mr_status wait_for_next(loader *self, mr_batch **out, mr_error *err) {
-    enum { SLICE_NS = 50 * 1000 * 1000 };
+static mr_status wait_for_next(loader *self, int64_t patience_ns, mr_batch **out, mr_error *err) {
+    const int64_t slice_ns = 50 * 1000 * 1000;
     mr_status status = MR_LATER;
     mr_loader *l = usable(self);
     while (status == MR_LATER && l) {
+        int64_t wait_ns = patience_ns < slice_ns ? patience_ns : slice_ns;
         self->busy = true;
-        Py_BEGIN_ALLOW_THREADS status = mr_loader_next_within(l, SLICE_NS, out, err);
+        Py_BEGIN_ALLOW_THREADS status = mr_loader_next_within(l, wait_ns, out, err);
         Py_END_ALLOW_THREADS self->busy = false;
+        patience_ns -= wait_ns;
+        if (status == MR_LATER && patience_ns <= 0) {
+            PyErr_SetString(PyExc_TimeoutError, "no batch came in time");
+            return status;
+        }
         if (status == MR_LATER) {
             l = PyErr_CheckSignals() < 0 ? NULL : usable(self);
         }
@@ -538,12 +577,16 @@ static mr_status wait_for_next(loader *self, mr_batch **out, mr_error *err) {
     return status;
 }
 
-static PyObject *loader_next(PyObject *object, PyObject *unused) {
+static PyObject *loader_next(PyObject *object, PyObject *args) {
     loader *self = (loader *)object;
     mr_error err = MR_ERROR_INIT;
     mr_batch *taken = NULL;
-    (void)unused;
-    mr_status status = wait_for_next(self, &taken, &err);
+    double seconds = 0;
+    if (!PyArg_ParseTuple(args, "|d", &seconds)) {
+        return NULL;
+    }
+    int64_t patience_ns = seconds > 0 && seconds < 1e9 ? (int64_t)(seconds * 1e9) : INT64_MAX;
+    mr_status status = wait_for_next(self, patience_ns, &taken, &err);
     if (status == MR_OK) {
         return batch_new(state_of_type(Py_TYPE(object)), taken);
     }
@@ -559,16 +602,21 @@ static PyObject *loader_next(PyObject *object, PyObject *unused) {
 
 static PyObject *loader_save(PyObject *object, PyObject *unused) {
     loader *self = (loader *)object;
-    char text[MR_STATE_MAX];
     mr_error err = MR_ERROR_INIT;
     (void)unused;
     if (!usable(self)) {
         return NULL;
     }
-    if (mr_loader_save(self->loader, text, sizeof text, &err) < 0) {
-        return raise_error(state_of_type(Py_TYPE(object)), &err, NULL);
+    size_t room = mr_loader_state_bytes(self->loader);
+    char *text = PyMem_Malloc(room);
+    if (!text) {
+        return PyErr_NoMemory();
     }
-    return PyUnicode_FromString(text);
+    mr_status status = mr_loader_save(self->loader, text, room, &err);
+    PyObject *saved = status < 0 ? raise_error(state_of_type(Py_TYPE(object)), &err, NULL)
+                                 : PyUnicode_FromString(text);
+    PyMem_Free(text);
+    return saved;
 }
 
 static PyObject *loader_digest(PyObject *object, PyObject *unused) {
@@ -590,18 +638,62 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused) {
         return usable(self) ? NULL : NULL;
     }
     mr_loader_stats(self->loader, &s);
-    return Py_BuildValue("{s:I,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:I,s:I,s:I,s:s,s:s}", "threads",
+    return Py_BuildValue("{s:I,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:I,s:I,s:I,s:s,s:s,s:I,s:L}", "threads",
                          s.threads, "samples", (long long)s.samples, "batches",
                          (long long)s.batches, "skipped", (long long)s.skipped, "bytes_read",
                          (long long)s.bytes_read, "wait_ns", (long long)s.wait_ns, "memory_bound",
                          (long long)s.memory_bound, "batch_bytes", (long long)s.batch_bytes,
                          "batches_ahead", s.batches_ahead, "reads_in_flight", s.reads_in_flight,
-                         "morsel", s.morsel, "io", s.io, "cpu", s.cpu);
+                         "morsel", s.morsel, "io", s.io, "cpu", s.cpu, "threads_working",
+                         s.threads_working, "changes", (long long)s.changes);
+}
+
+static PyObject *loader_stream(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    mr_stream_stats s = {.size = (uint32_t)sizeof s};
+    (void)unused;
+    if (!usable(self)) {
+        return NULL;
+    }
+    if (mr_loader_stream(self->loader, &s) < 0) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "entries",
+                         (long long)s.entries, "bytes", (long long)s.bytes, "missing",
+                         (long long)s.missing, "waiting", (long long)s.waiting, "behind",
+                         (long long)s.behind, "newest", (long long)s.newest, "replayed",
+                         (long long)s.replayed, "left_out", (long long)s.left_out, "filled",
+                         (long long)s.filled, "kept", (long long)s.kept);
+}
+
+/* (samples, values or None, extra or None, width): contiguous int64, float64 and float32. */
+static PyObject *loader_feed_back(PyObject *object, PyObject *args) {
+    loader *self = (loader *)object;
+    mr_error err = MR_ERROR_INIT;
+    Py_buffer samples, values, extra;
+    long long width;
+    if (!usable(self) || !PyArg_ParseTuple(args, "y*z*z*L", &samples, &values, &extra, &width)) {
+        return NULL;
+    }
+    const mr_feedback feedback = {.size = (uint32_t)sizeof feedback,
+                                  .n = (int64_t)(samples.len / (Py_ssize_t)sizeof(int64_t)),
+                                  .samples = samples.buf,
+                                  .values = values.buf,
+                                  .extra = extra.buf,
+                                  .width = width};
+    mr_status status = mr_loader_feed_back(self->loader, &feedback, &err);
+    PyBuffer_Release(&samples);
+    PyBuffer_Release(&values);
+    PyBuffer_Release(&extra);
+    if (status < 0) {
+        return raise_error(state_of_type(Py_TYPE(object)), &err, NULL);
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *loader_skips(PyObject *object, PyObject *unused) {
     loader *self = (loader *)object;
-    mr_skip skip;
+    mr_skip skip = {.size = sizeof skip};
     PyObject *list = PyList_New(0);
     (void)unused;
     if (!list || !usable(self)) {
@@ -623,13 +715,13 @@ static PyObject *loader_skips(PyObject *object, PyObject *unused) {
 }
 
 static PyObject *cache_dict(const mr_pipeline *p, const mr_cache_stats *s) {
-    return Py_BuildValue("{s:s,s:i,s:z,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "after",
+    return Py_BuildValue("{s:s,s:i,s:z,s:z,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "after",
                          mr_pipeline_stage(p, s->op)->name, "stage", s->op + 1, "path", s->path,
-                         "hits", (long long)s->hits, "misses", (long long)s->misses, "waits",
-                         (long long)s->waits, "bytes_read", (long long)s->bytes_read, "stored",
-                         (long long)s->stored, "bytes_stored", (long long)s->bytes_stored,
-                         "evicted", (long long)s->evicted, "refused", (long long)s->refused,
-                         "damaged", (long long)s->damaged);
+                         "kept", s->kept, "hits", (long long)s->hits, "misses",
+                         (long long)s->misses, "waits", (long long)s->waits, "bytes_read",
+                         (long long)s->bytes_read, "stored", (long long)s->stored, "bytes_stored",
+                         (long long)s->bytes_stored, "evicted", (long long)s->evicted, "refused",
+                         (long long)s->refused, "damaged", (long long)s->damaged);
 }
 
 static PyObject *loader_caches(PyObject *object, PyObject *unused) {
@@ -643,6 +735,56 @@ static PyObject *loader_caches(PyObject *object, PyObject *unused) {
         }
     }
     return list;
+}
+
+/* What servers were asked is told where there are any. */
+static PyObject *origin_dict(const mr_origin_stats *s) {
+    PyObject *dict =
+        Py_BuildValue("{s:s,s:L,s:L,s:L}", "name", s->name, "asked", (long long)s->asked, "found",
+                      (long long)s->found, "bytes", (long long)s->bytes);
+    PyObject *more =
+        dict && s->requests > 0
+            ? Py_BuildValue("{s:L,s:L,s:L,s:i,s:d}", "requests", (long long)s->requests, "retries",
+                            (long long)s->retries, "hedges", (long long)s->hedges, "in_flight",
+                            (int)s->in_flight, "first_byte_seconds", s->first_byte)
+            : NULL;
+    if (more && PyDict_Update(dict, more) < 0) {
+        Py_CLEAR(dict);
+    }
+    Py_XDECREF(more);
+    return dict;
+}
+
+static PyObject *loader_origins(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    mr_origin_stats s = {.size = (uint32_t)sizeof s};
+    PyObject *list = usable(self) ? PyList_New(0) : NULL;
+    (void)unused;
+    for (int32_t i = 0; list && mr_loader_origin(self->loader, i, &s) == MR_OK; i++) {
+        if (append(list, origin_dict(&s))) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+static PyObject *loader_traffic(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    mr_traffic t = {.size = (uint32_t)sizeof t};
+    (void)unused;
+    if (!usable(self)) {
+        return NULL;
+    }
+    if (mr_loader_traffic(self->loader, &t) != MR_OK) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:i,s:i}", "asked",
+                         (long long)t.asked, "found", (long long)t.found, "bytes_in",
+                         (long long)t.bytes_in, "samples", (long long)t.samples, "damaged",
+                         (long long)t.damaged, "offered", (long long)t.offered, "kept",
+                         (long long)t.kept, "bytes_out", (long long)t.bytes_out, "full",
+                         (long long)t.full, "dropped", (long long)t.dropped, "failures",
+                         (long long)t.failures, "servers", t.servers, "servers_up", t.up);
 }
 
 static PyObject *loader_flush(PyObject *object, PyObject *unused) {
@@ -703,13 +845,35 @@ static PyObject *loader_fingerprint(PyObject *object, void *unused) {
     return l ? PyUnicode_FromString(mr_loader_fingerprint(l)) : NULL;
 }
 
+/* Names that are no UTF-8 keep their bytes, as Python's file names do. */
+static PyObject *loader_classes(PyObject *object, PyObject *args) {
+    mr_loader *l = usable((loader *)object);
+    const char *field = NULL, *name = NULL;
+    if (!l || !PyArg_ParseTuple(args, "s", &field)) {
+        return NULL;
+    }
+    PyObject *list = PyList_New(0);
+    for (int64_t i = 0; list && (name = mr_loader_class(l, field, i)) != NULL; i++) {
+        if (append(list, PyUnicode_DecodeFSDefault(name))) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
 static PyMethodDef loader_methods[] = {
-    {"next", loader_next, METH_NOARGS, "The next batch, or None at the end."},
+    {"classes", loader_classes, METH_VARARGS, "Names of a field's classes."},
+    {"next", loader_next, METH_VARARGS,
+     "The next batch, or None at the end. Takes how many seconds to wait at most."},
     {"save", loader_save, METH_NOARGS, "The state after the last delivered batch, as JSON."},
     {"digest", loader_digest, METH_NOARGS, "Digest of all delivered batches."},
     {"stats", loader_stats, METH_NOARGS, "Statistics."},
     {"caches", loader_caches, METH_NOARGS, "What its caches did."},
+    {"origins", loader_origins, METH_NOARGS, "Where bytes came from."},
+    {"traffic", loader_traffic, METH_NOARGS, "What its fabric did, or None."},
     {"flush", loader_flush, METH_NOARGS, "Waits until what they keep is written."},
+    {"stream", loader_stream, METH_NOARGS, "How it stands to its stream, or None."},
+    {"feed_back", loader_feed_back, METH_VARARGS, "What a trainer says of samples."},
     {"skips", loader_skips, METH_NOARGS, "Bad samples that were replaced."},
     {"is_inside", loader_is_inside, METH_NOARGS, "Whether this thread is one of its threads."},
     {"lines", loader_lines, METH_NOARGS, "How often and how long each op ran."},
@@ -755,6 +919,42 @@ static int set_raiser(PyObject *module, PyObject *raiser) {
     return 0;
 }
 
+static int keep_op(module_state *state, const mr_op_class *op) {
+    const mr_op_class **ops =
+        realloc(state->plugin_ops, (state->n_plugin_ops + 1) * sizeof *state->plugin_ops);
+    if (!ops) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    state->plugin_ops = ops;
+    ops[state->n_plugin_ops++] = op;
+    return 0;
+}
+
+/* The tables of its ops. It stays open: pipelines use it as long as they like. */
+static PyObject *load_plugin(PyObject *module, PyObject *path) {
+    module_state *state = state_of_module(module);
+    mr_plugin *plugin = NULL;
+    mr_error err = MR_ERROR_INIT;
+    PyObject *bytes = NULL, *list = NULL;
+    if (!PyUnicode_FSConverter(path, &bytes)) {
+        return NULL;
+    }
+    mr_status status = mr_plugin_open(&plugin, PyBytes_AsString(bytes), &err);
+    Py_DECREF(bytes);
+    if (status < 0) {
+        return raise_error(state, &err, NULL);
+    }
+    list = PyList_New(0);
+    for (const mr_op_class *const *op = mr_plugin_ops(plugin); list && *op; op++) {
+        if (keep_op(state, *op) < 0 ||
+            append(list, table((*op)->name, (*op)->summary, (*op)->doc, (*op)->params))) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
 static PyObject *use_raiser(PyObject *module, PyObject *raiser) {
     set_raiser(module, raiser);
     Py_RETURN_NONE;
@@ -768,7 +968,10 @@ static int exec_module(PyObject *module) {
         add_type(module, &batch_spec, "Batch", &state->batch) < 0 ||
         add_type(module, &host_spec, "Host", &state->host) < 0 ||
         add_type(module, &pipeline_spec, "Pipeline", &state->pipeline) < 0 ||
-        add_type(module, &loader_spec, "Loader", &state->loader) < 0) {
+        add_type(module, &loader_spec, "Loader", &state->loader) < 0 ||
+        add_type(module, &stream_writer_spec, "StreamWriter", &state->stream_writer) < 0 ||
+        add_type(module, &shared_spec, "Shared", &state->shared) < 0 ||
+        add_type(module, &recorder_spec, "Recorder", &state->recorder) < 0) {
         return -1;
     }
     return 0;
@@ -780,6 +983,9 @@ static int traverse_module(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(state->array);
     Py_VISIT(state->batch);
     Py_VISIT(state->host);
+    Py_VISIT(state->stream_writer);
+    Py_VISIT(state->shared);
+    Py_VISIT(state->recorder);
     Py_VISIT(state->pipeline);
     Py_VISIT(state->loader);
     return 0;
@@ -791,19 +997,27 @@ static int clear_module(PyObject *module) {
     Py_CLEAR(state->array);
     Py_CLEAR(state->batch);
     Py_CLEAR(state->host);
+    Py_CLEAR(state->stream_writer);
+    Py_CLEAR(state->shared);
+    Py_CLEAR(state->recorder);
     Py_CLEAR(state->pipeline);
     Py_CLEAR(state->loader);
     return 0;
 }
 
 static void free_module(void *module) {
+    free(state_of_module(module)->plugin_ops);
     (void)clear_module(module);
 }
 
 static PyMethodDef module_methods[] = {
+    {"record_kind", record_kind, METH_VARARGS, "The number of a kind of span."},
     {"tables", tables, METH_NOARGS, "Ops, sources and settings with their parameters."},
+    {"load_plugin", load_plugin, METH_O, "Ops from a shared library."},
     {"use_raiser", use_raiser, METH_O, "Which function raises errors."},
+    {"parquet_json", parquet_json, METH_VARARGS, "What is in a Parquet file, as JSON."},
     {"trace_text", trace_text, METH_VARARGS, "What a trace says, as text."},
+    {"sweep_text", sweep_text, METH_VARARGS, "What measurements of a sweep say, as text."},
     {"trace_page", trace_page, METH_VARARGS, "Writes a page about one trace or two."},
     {"trace_export", trace_export, METH_VARARGS, "Writes every span."},
     {NULL, NULL, 0, NULL},

@@ -14,6 +14,7 @@ class SampleError(RuntimeError):
     file: str = ""
     index: int = -1
     op: str = ""
+    _is_type = False  # another type than the samples before it
 
 
 class StateError(ValueError):
@@ -37,6 +38,7 @@ def _exception_of(values: dict, message: str) -> Exception:
     if values["sample"] >= 0:
         error = SampleError(message)
         error.file, error.index = values["source"], values["sample"]
+        error._is_type = values["code"] == _TYPE
         return error
     if values["code"] == _IO:
         return OSError(values["sys"], message) if values["sys"] else OSError(message)

@@ -14,14 +14,24 @@
 /* ---- Entering Python from a worker ---- */
 /* Memory for values whose size varies. */
 typedef struct values_memory {
-    void *memory[MR_MAX_FIELDS];
-    size_t capacity[MR_MAX_FIELDS];
+    int32_t n;
+    void **memory;
+    size_t *capacity;
 } values_memory;
 
+static bool make_values(values_memory *values, int32_t n) {
+    values->memory = calloc((size_t)n, sizeof *values->memory);
+    values->capacity = calloc((size_t)n, sizeof *values->capacity);
+    values->n = values->memory && values->capacity ? n : 0;
+    return values->n > 0;
+}
+
 static void free_values(values_memory *values) {
-    for (int i = 0; i < MR_MAX_FIELDS; i++) {
+    for (int32_t i = 0; i < values->n; i++) {
         free(values->memory[i]);
     }
+    free(values->memory);
+    free(values->capacity);
 }
 
 /* What a worker thread keeps between samples. Its Python state is made the first time: making one
@@ -32,6 +42,7 @@ typedef struct worker_thread {
     values_memory fill; /* what a dataset gave, until its next sample */
 } worker_thread;
 
+/* The key is one for the process, and is made once: threads are the process's. */
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
 static bool has_thread_key;
@@ -335,15 +346,21 @@ static void keep_optional(mr_field *out, const mr_field *in, int32_t n_in) {
 }
 
 static mr_status map_plan(const void *params, const mr_field *in, int32_t n_in, mr_field *out,
-                          int32_t *n_out, mr_error *err) {
+                          int32_t capacity, int32_t *n_out, mr_error *err) {
     const map_params *p = params;
     function *f = &p->host->functions[p->index];
+    *n_out = f->n_fields;
+    if (capacity < f->n_fields) {
+        return MR_OK;
+    }
+    if (f->one_field && n_in != 1) {
+        return mr_fail(err, MR_E_PARAM, "map takes one field, or all of them");
+    }
     if (name_inputs(f, in, n_in) < 0) {
         PyErr_Clear();
         return mr_fail(err, MR_E_MEMORY, "cannot name the inputs of %s", f->name);
     }
     memcpy(out, f->fields, (size_t)f->n_fields * sizeof *out);
-    *n_out = f->n_fields;
     for (int32_t i = 0; !f->one_field && i < f->n_fields; i++) {
         keep_optional(&out[i], in, n_in);
     }
@@ -355,9 +372,10 @@ static mr_status map_plan(const void *params, const mr_field *in, int32_t n_in, 
 }
 
 static mr_status map_open(const void *params, void **state, mr_error *err) {
-    (void)params;
-    *state = calloc(1, sizeof(values_memory));
-    return *state ? MR_OK : no_thread(err);
+    const map_params *p = params;
+    values_memory *own = calloc(1, sizeof *own);
+    *state = own;
+    return own && make_values(own, p->host->functions[p->index].n_fields) ? MR_OK : no_thread(err);
 }
 
 static void map_close(void *state) {
@@ -523,16 +541,16 @@ static const mr_param dataset_rows[] = {
     {.name = NULL},
 };
 
-static mr_status dataset_describe(const void *params, mr_field *fields, int32_t *n, mr_error *err) {
+static mr_status dataset_describe(const void *params, mr_field *fields, int32_t capacity,
+                                  int32_t *n, mr_error *err) {
     const host *self = ((const dataset_params *)params)->host;
     (void)err;
-    memcpy(fields, self->dataset.fields, (size_t)self->dataset.n_fields * sizeof *fields);
-    *n = self->dataset.n_fields;
-    return MR_OK;
+    return mr_describe_fields(self->dataset.fields, self->dataset.n_fields, fields, capacity, n);
 }
 
-static mr_status dataset_open(const void *params, const mr_log *log, void **state, mr_error *err) {
-    (void)log;
+static mr_status dataset_open(const void *params, const mr_wanted *wanted, void **state,
+                              mr_error *err) {
+    (void)wanted;
     (void)err;
     *state = (void *)(uintptr_t)params;
     return MR_OK;
@@ -542,12 +560,10 @@ static void dataset_close(void *state) {
     (void)state;
 }
 
-static int64_t dataset_count(const void *state) {
-    return ((const dataset_params *)state)->host->length;
-}
-
-static void dataset_fingerprint(const void *state, uint64_t out[2]) {
-    memcpy(out, ((const dataset_params *)state)->host->fingerprint, 2 * sizeof *out);
+static void dataset_shape(const void *state, mr_shape *out) {
+    const host *self = ((const dataset_params *)state)->host;
+    out->samples = self->length;
+    memcpy(out->fingerprint, self->fingerprint, sizeof out->fingerprint);
 }
 
 /* For datasets with a version; see host_new. The fingerprint covers it, class, length and types. */
@@ -586,7 +602,13 @@ static mr_status store_sample(host *self, PyObject *value, values_memory *own, m
     if (self->as_objects) {
         return keep_object(self, value, &fields[0]);
     }
+    if (own->n == 0 && !make_values(own, self->dataset.n_fields)) {
+        return no_thread(err);
+    }
     for (int32_t i = 0; status == MR_OK && i < self->dataset.n_fields; i++) {
+        if (!mr_is_wanted(&fields[i])) {
+            continue;
+        }
         PyObject *part = part_of(self, value, i);
         status = part ? store_value(self, part, &self->dataset.fields[i], &fields[i],
                                     &own->memory[i], &own->capacity[i], err)
@@ -596,11 +618,13 @@ static mr_status store_sample(host *self, PyObject *value, values_memory *own, m
     return status;
 }
 
-static mr_status dataset_fill(const void *state, int64_t sample, const void *bytes, size_t n_bytes,
+static mr_status dataset_fill(const void *state, const mr_block *block, int64_t sample,
                               mr_view *fields, mr_error *err) {
     host *self = ((const dataset_params *)state)->host;
-    (void)bytes;
-    (void)n_bytes;
+    (void)block;
+    if (self->is_plan) {
+        return MR_OK;
+    }
     PyGILState_STATE gil;
     worker_thread *thread = enter(self, &gil);
     if (!thread) {
@@ -628,8 +652,7 @@ static const mr_source_class dataset_table = {
     .describe = dataset_describe,
     .open = dataset_open,
     .close = dataset_close,
-    .count = dataset_count,
-    .fingerprint = dataset_fingerprint,
+    .shape = dataset_shape,
     .sample_name = dataset_name,
     .fill = dataset_fill,
 };
@@ -672,8 +695,8 @@ static int read_field(PyObject *item, mr_field *out, PyObject **key) {
 
 static int read_fields(PyObject *list, function *out) {
     Py_ssize_t n = PySequence_Size(list);
-    if (n < 1 || n > MR_MAX_FIELDS) {
-        PyErr_Format(PyExc_ValueError, "a sample has 1 to %d fields, not %zd", MR_MAX_FIELDS, n);
+    if (n < 1 || n > MR_FIELDS_LIMIT) {
+        PyErr_Format(PyExc_ValueError, "a sample has 1 to %d fields, not %zd", MR_FIELDS_LIMIT, n);
         return -1;
     }
     out->fields = calloc((size_t)n, sizeof *out->fields);
@@ -740,19 +763,19 @@ static int read_functions(host *self, PyObject *list) {
     return 0;
 }
 
-/* (object, length, fields, structure, low, high, has_version); structure: one, tuple, dict or
- * object */
+/* (object, length, fields, structure, low, high, has_version, is_plan); structure: one, tuple, dict
+ * or object */
 static int read_dataset(host *self, PyObject *item) {
     PyObject *object = NULL, *fields = NULL;
     const char *structure = NULL;
     long long length = 0;
     unsigned long long low = 0, high = 0;
-    int has_version = 0;
+    int has_version = 0, is_plan = 0;
     if (item == Py_None) {
         return 0;
     }
-    if (!PyArg_ParseTuple(item, "OLOsKKp", &object, &length, &fields, &structure, &low, &high,
-                          &has_version)) {
+    if (!PyArg_ParseTuple(item, "OLOsKKpp", &object, &length, &fields, &structure, &low, &high,
+                          &has_version, &is_plan)) {
         return -1;
     }
     self->has_dataset = true;
@@ -760,6 +783,7 @@ static int read_dataset(host *self, PyObject *item) {
     self->dataset.one_field = strcmp(structure, "one") == 0;
     self->in_tuples = strcmp(structure, "tuple") == 0;
     self->as_objects = strcmp(structure, "object") == 0;
+    self->is_plan = is_plan != 0;
     self->length = length;
     self->fingerprint[0] = low;
     self->fingerprint[1] = high;
@@ -865,7 +889,7 @@ static void host_dealloc(PyObject *object) {
 mr_tables host_tables(host *self) {
     self->ops[0] = self->n_functions > 0 ? &self->op : NULL;
     self->sources[0] = self->has_dataset ? &self->source : NULL;
-    return (mr_tables){self->ops, self->sources};
+    return (mr_tables){sizeof(mr_tables), self->ops, self->sources};
 }
 
 /* The samples that the handles of an as_objects batch stand for; they are given out once. */

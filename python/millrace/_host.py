@@ -23,16 +23,18 @@ class Function:
 
 
 class Dataset:
-    """What mr.dataset() wraps. structure: one, tuple, dict or object."""
+    """What mr.dataset() wraps. structure: one, tuple, dict or object. is_plan: nothing is asked of
+    the object but its length; batches have samples' numbers and no values."""
 
-    __slots__ = ("object", "name", "fields", "structure", "version")
+    __slots__ = ("object", "name", "fields", "structure", "version", "is_plan")
 
-    def __init__(self, object, name, fields, structure, version):
+    def __init__(self, object, name, fields, structure, version, is_plan=False):
         self.object, self.name, self.fields = object, name, fields
-        self.structure, self.version = structure, version
+        self.structure, self.version, self.is_plan = structure, version, is_plan
 
     def __reduce__(self):
-        return Dataset, (self.object, self.name, self.fields, self.structure, self.version)
+        return Dataset, (self.object, self.name, self.fields, self.structure, self.version,
+                         self.is_plan)
 
     def host_values(self):
         from hashlib import blake2b
@@ -41,7 +43,7 @@ class Dataset:
         digest = blake2b(said, digest_size=16).digest()
         return (self.object, length, self.fields, self.structure,
                 int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little"),
-                bool(self.version))
+                bool(self.version), self.is_plan)
 
 
 def name_of(call):

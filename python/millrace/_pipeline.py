@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipelines as Python values. Every step is checked by the library as it is added."""
+import difflib
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -127,6 +129,17 @@ class Pipeline:
 
     # ---- Steps ----
 
+    def __getattr__(self, name):
+        """Only for names that do not exist: says which one may have been meant."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        known = sorted(row["name"] for kind in ("ops", "settings") for row in _tables.TABLES[kind])
+        methods = [other for other in vars(Pipeline) if not other.startswith("_")]
+        near = difflib.get_close_matches(name, [*known, *methods], 1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise AttributeError(f"there is no op or setting {name}{meant}\n  known: {', '.join(known)}",
+                             name=name, obj=None)
+
     def _with(self, **changes):
         values = {"source": self._source, "ops": self._ops, "settings": self._settings,
                   "functions": self._functions, "dataset": self._dataset,
@@ -209,6 +222,10 @@ class Pipeline:
 
     def _first_samples(self, document, names, one_field):
         from ._loader import sample_values
+        name, values = _call(document["source"])
+        if values.get("follow"):  # what is there will do
+            document = {**document, "source": {name: {**values, "follow": False}}}
+            document = {k: v for k, v in document.items() if k not in ("rehearse", "pace")}
         host = _host.make_host(list(self._functions.items()), self._dataset) \
             if self._functions or self._dataset else None
         loader = _core.Loader(_core.Pipeline(_dumps(document), host), threads=1, epochs=1)
@@ -222,12 +239,35 @@ class Pipeline:
         finally:
             loader.close()
 
+    # ---- Fields ----
+
+    def kinds(self, **kinds):
+        """Says what fields are to ops that change an image's geometry: .kinds(mask="mask",
+        objects="boxes", corners="points"). Masks are resized by nearest; boxes ([n, 4]: left, top,
+        right, bottom) and points ([n, 2]: x, y) follow the image that stands beside them in an
+        op's field=["image", ...]."""
+        return self._set("kinds", {**self._settings.get("kinds", {}), **kinds})
+
     # ---- Stores ----
 
     def auto_cache(self, **parameters):
         """A cache that finds its own place: before the first op whose result cannot be kept, or at
         the end. parameters: those of cache(). The document has it as "cache"."""
         return self._set("cache", parameters or "auto")
+
+    # ---- Streams ----
+
+    def rehearse(self, size, **parameters):
+        """Shows samples of a stream again: each batch is mixed with some of a buffer of `size` of those
+        seen before. parameters: those of "rehearse" in the document (docs/streams.md), share=0.5,
+        policy="class_balanced" for instance. Batches have two more fields: is_replay, and weight."""
+        return self._set("rehearse", {"size": size, **parameters})
+
+    def pace(self, **parameters):
+        """What becomes of a stream that is slower or faster than training. parameters: those of "pace"
+        in the document (docs/streams.md), late="fill", patience=0.2 for instance. Decisions of the clock
+        need a journal: loader(journal=...)."""
+        return self._set("pace", parameters)
 
     def map_batch(self, function):
         """Runs a Python function on every batch as it is taken: function(batch), or
@@ -237,26 +277,71 @@ class Pipeline:
             raise TypeError(f"map_batch() takes a function, not {type(function).__name__}")
         return self._with(batch_calls=(*self._batch_calls, function))
 
+    # ---- Views: what of the source takes part, and how often ----
+
+    def _view(self, step, /, **values):
+        return self._set("view", [*self._settings.get("view", ()), {step: values}])
+
+    def take(self, count):
+        """The first `count` samples alone. Steps of a view follow one another: .skip(10).take(5)."""
+        return self._view("take", count=count)
+
+    def skip(self, count):
+        """All but the first `count` samples."""
+        return self._view("skip", count=count)
+
+    def every(self, step, offset=0):
+        """One sample in `step`, from `offset` on."""
+        return self._view("every", step=step, offset=offset)
+
+    def split(self, name, parts, salt=""):
+        """One part of a split by the samples' names: split("train", {"train": 0.9, "val": 0.1}).
+        Samples that are added move no other from one part to another."""
+        return self._view("split", name=name, parts=dict(parts), salt=salt)
+
+    def where(self, condition):
+        """Samples for which a condition on numbers of the source holds: "label < 10"."""
+        return self._view("where", condition=condition)
+
+    def repeat(self, times):
+        """Each sample so many times an epoch."""
+        return self._view("repeat", times=times)
+
+    def weights(self, field, count=0):
+        """Draws samples, with replacement, by the weights in a field of the source."""
+        return self._view("weights", field=field, count=count)
+
+    def balance(self, field="label", count=0):
+        """Draws samples so that the classes in a field of the source come equally often."""
+        return self._view("balance", field=field, count=count)
+
     # ---- At work ----
 
     def loader(self, *, seed=None, epochs=None, batch=None, to="numpy", threads=0, rank=None,
                world=None, digest=False, ragged="values", pin=None, state=None, batches_ahead=0,
                reads=0, read_ahead_bytes=0, io="auto", disable_cpu=None, allocator=None,
-               trace=None):
+               trace=None, journal=None, fabric=None):
         """Opens the dataset and starts the threads; iterate over what it returns.
 
-        seed, epochs, batch: instead of the pipeline's. batch counts over all ranks together.
+        seed, batch: instead of the pipeline's. batch counts over all ranks together.
+        epochs: how many times one may iterate over it; else as often as the pipeline's epochs() says,
+        else without end.
         to: "numpy", "torch" or "jax": what batches are made of, without a copy.
-        threads: that compute; 0 is one for each CPU this process may use.
+        threads: that compute; 0 is one for each CPU this process may use, "auto" as many as are of
+        use: they, reads and batches ahead follow what is measured, the batches are the same.
         rank, world: otherwise from torch.distributed, RANK and WORLD_SIZE, Slurm's or Open MPI's
-        variables, else 0 of 1.
+        variables, else 0 of 1; found anew until the first batch is taken.
         state: go on from a state_dict().
         digest: compute digests of batches and of the run.
         ragged: fields whose size varies as "values" (values and offsets) or, for torch, "nested".
         pin: batches in pinned memory; by default for torch where there is a CUDA device.
         batches_ahead, reads, read_ahead_bytes, io, disable_cpu: as the command's options.
         allocator: size -> object with a writable buffer, for batch memory.
-        trace: write what every thread does to this file, for millrace.report()."""
+        trace: write what every thread does to this file, for millrace.report().
+        journal: a folder for what the clock decides about a stream (docs/streams.md).
+        fabric: "redis://HOST": take from there what other runs and nodes have read or made, and
+        offer them ours; the batches are the same whatever happens to it. "mpi": ranks that mpirun
+        started send each other what they keep, so that storage is read once (docs/fabric.md)."""
         from ._loader import Loader
         options = {name: value for name, value in locals().items()
                    if name not in ("self", "Loader")}
@@ -281,6 +366,60 @@ def _call(item):
         return item, {}
     (name, values), = item.items()
     return name, values
+
+
+# ---- Mixes --------------------------------------------------------------------------------------
+
+_OF_A_CHILD = ("view", "shuffle", "cache", "kinds")
+
+
+def _unique(name, entry, functions):
+    unique, n = name, 2
+    while unique in functions and functions[unique] is not entry:
+        unique, n = f"{name}#{n}", n + 1
+    return unique
+
+
+def _child(pipeline, weight, functions):
+    if not isinstance(pipeline, Pipeline):
+        raise TypeError(f"mix() takes pipelines, not {type(pipeline).__name__}")
+    if pipeline._compiled.is_stream:
+        raise ValueError("a stream that is followed cannot be in a mix: its end is not known; "
+                         "follow=False reads it as it is now")
+    stray = [name for name in pipeline._settings if name not in _OF_A_CHILD]
+    if stray or pipeline._batch_calls:
+        raise ValueError(f"{stray[0] if stray else 'map_batch'} belongs to the mix, not to one of its "
+                         "pipelines: mix(...)." + (f"{stray[0]}(...)" if stray else "map_batch(...)"))
+    names = {}
+    for name, entry in pipeline._functions.items():
+        names[name] = _unique(name, entry, functions)
+        functions[names[name]] = entry
+    document = pipeline.document
+    for op in document["ops"]:
+        if "map" in op:
+            op["map"] = {**op["map"], "function": names[op["map"]["function"]]}
+    return {"weight": weight, **document}
+
+
+def mix(pipelines, weights=None, *, round=1000, length=0):
+    """Several pipelines in one, each with ops, view and shuffle of its own; what follows is common to
+    all: mix([a, b], [3, 1]).normalize(...).batch(64).
+
+    weights: how often samples of each come, against the others; otherwise equally often. round: so
+    many samples hold each pipeline exactly by its weight. length: samples of an epoch; 0: as many
+    as all pipelines together have. A pipeline that is at its end begins its next epoch by itself.
+    All must give the same fields."""
+    pipelines = list(pipelines)
+    weights = [1] * len(pipelines) if weights is None else list(weights)
+    if len(weights) != len(pipelines):
+        raise ValueError(f"{len(pipelines)} pipelines and {len(weights)} weights")
+    datasets = [p._dataset for p in pipelines if isinstance(p, Pipeline) and p._dataset]
+    if len(datasets) > 1:
+        raise ValueError("only one pipeline of a mix may have a Python object as its source")
+    functions = {}
+    children = [_child(p, weight, functions) for p, weight in zip(pipelines, weights)]
+    return Pipeline(("mix", {"children": children, "round": round, "length": length}),
+                    functions=functions, dataset=datasets[0] if datasets else None)
 
 
 # ---- Methods from the tables --------------------------------------------------------------------
@@ -316,11 +455,26 @@ def _setting_method(row):
     return _tables.dress(method, table, _tables.signature_of(required, "Pipeline"), "Pipeline.")
 
 
+def _look_for_files(table, values):
+    """A path that is not there is told where it is written, not when the loader opens."""
+    for row in table["params"]:
+        path = values.get(row["name"])
+        if not isinstance(path, (str, os.PathLike)) or \
+                (row["kind"] == "strings" and set("*?[{") & set(os.fspath(path))):
+            continue  # several files, or a pattern: the source tells what it did not find
+        if row["name"] in ("path", "list", "labels") and os.fspath(path) and \
+                "://" not in os.fspath(path) and not os.path.exists(path):
+            raise FileNotFoundError(
+                errno.ENOENT, f"{table['name']}({row['name']}=...): there is no such file or folder, "
+                f"looked for from {os.getcwd()}", os.fspath(path))
+
+
 def source_function(table):
     names = _tables.positional_names(table)
 
     def function(*args, **keywords):
         values = _tables.bind(table["name"], names, args, keywords)
+        _look_for_files(table, values)
         try:
             return Pipeline((table["name"], values))
         except ValueError as error:
@@ -330,6 +484,23 @@ def source_function(table):
     signature = _tables.signature_of(table, "Pipeline", first=())
     return _tables.dress(function, table, signature)
 
+
+def load_plugin(path):
+    """Opens a shared library with ops (see examples/plugin): they become methods of Pipeline. Returns
+    their names. It stays open; a process that is given such a pipeline must load it too."""
+    path = os.path.abspath(os.fspath(path))
+    known = {table["name"] for table in _tables.TABLES["ops"]}
+    tables = _loaded.get(os.path.realpath(path))
+    if tables is None:
+        tables = _loaded[os.path.realpath(path)] = _core.load_plugin(path)
+    for table in tables:
+        if table["name"] not in known:
+            _tables.TABLES["ops"].append(table)
+            setattr(Pipeline, table["name"], _op_method(table))
+    return [table["name"] for table in tables]
+
+
+_loaded = {}
 
 for _table in _tables.TABLES["ops"]:
     setattr(Pipeline, _table["name"], _op_method(_table))

@@ -15,8 +15,8 @@ class Report:
     """What a trace says. print() shows it as text, a notebook as a page; verdict and figures are
     for programs."""
 
-    def __init__(self, trace, other):
-        self.trace, self.other = trace, other
+    def __init__(self, trace, other, photos=None):
+        self.trace, self.other, self.photos = trace, other, photos
 
     @property
     def text(self):
@@ -36,9 +36,15 @@ class Report:
     def verdict(self):
         return self.figures["verdict"]
 
+    def map(self):
+        """Which functions the probes found below which op: a FunctionMap, to be kept as CSV or JSON and
+        applied to what perf or VTune saw of another run."""
+        from ._map import FunctionMap
+        return FunctionMap.of(self.figures)
+
     def save(self, path):
         """Writes the page, complete in one file."""
-        _core.trace_page(self.trace, self.other, os.fspath(path))
+        _core.trace_page(self.trace, self.other, self.photos, os.fspath(path))
 
     def export(self, path, format="chrome"):
         """Writes every span: "chrome" for ui.perfetto.dev, or "csv"."""
@@ -70,13 +76,15 @@ class Report:
                 'style="width:100%;height:760px;border:0;border-radius:12px"></iframe>')
 
 
-def report(trace, other=None, out=None):
+def report(trace, other=None, out=None, photos=None):
     """Reads what loader(trace=FILE) or `millrace run --trace FILE` wrote; a loader stands for its
-    file. With another trace the page compares the two. out: write the page there."""
+    file. With another trace the page compares the two. out: write the page there. photos: a folder
+    where the slowest samples are looked for by name, for thumbnails on the page; besides the traces
+    nothing else is read."""
     paths = [getattr(t, "trace", t) if t is not None else None for t in (trace, other)]
     if paths[0] is None:
         raise ValueError("this loader wrote no trace: open it with loader(trace=FILE)")
-    result = Report(*(os.fspath(p) if p is not None else None for p in paths))
+    result = Report(*(os.fspath(p) if p is not None else None for p in (*paths, photos)))
     result.verdict  # a file that is no trace is refused here, not later
     if out is not None:
         result.save(out)

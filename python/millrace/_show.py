@@ -27,6 +27,6 @@ def show(batch, path=None, *, columns=0, cell=0):
         with tempfile.TemporaryDirectory() as folder:
             sheet = show(batch, os.path.join(folder, "sheet.png"), columns=columns, cell=cell)
             return Sheet(sheet.png, None)
-    batch._raw.sheet(os.fspath(path), columns, cell)
+    batch._raw.sheet(os.fspath(path), columns, cell, batch._classes)
     with open(path, "rb") as file:
         return Sheet(file.read(), path)

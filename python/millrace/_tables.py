@@ -2,6 +2,7 @@
 """Methods from the tables of the C library: names, signatures, defaults and docs."""
 import json
 from inspect import Parameter, Signature
+from keyword import iskeyword
 
 from . import _core
 
@@ -9,7 +10,8 @@ TABLES = _core.tables()
 
 _ANNOTATIONS = {"int": "int", "float": "float", "bool": "bool", "string": "str",
                 "ints": "int | Sequence[int]", "floats": "float | Sequence[float]",
-                "strings": "str | Sequence[str]", "bytes": "int | str"}
+                "strings": "str | Sequence[str]", "bytes": "int | str", "json": "object",
+                "ops": "Sequence[str | Mapping[str, Mapping[str, object]]]"}
 
 
 def annotation(row):
@@ -24,18 +26,27 @@ def default_of(row):
     return Parameter.empty if row["default"] is None else json.loads(row["default"])
 
 
+def python_name(name):
+    """A parameter's name as Python can have it: from_ for from."""
+    return f"{name}_" if iskeyword(name) else name
+
+
+def document_name(name):
+    return name[:-1] if name.endswith("_") and iskeyword(name[:-1]) else name
+
+
 def signature_of(table, result, first=("self",), extra=()):
     """The table's rows in their order; rows without a default come first, as Python wants it."""
     rows = sorted(table["params"], key=lambda row: row["default"] is not None)
     kind = Parameter.POSITIONAL_OR_KEYWORD
     parameters = [Parameter(name, kind) for name in first]
-    parameters += [Parameter(row["name"], kind, default=default_of(row),
+    parameters += [Parameter(python_name(row["name"]), kind, default=default_of(row),
                              annotation=annotation(row)) for row in rows]
     parameters += extra
     return Signature(parameters, return_annotation=result)
 
 
-FIELD = Parameter("field", Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
+FIELD = Parameter("field", Parameter.KEYWORD_ONLY, default=None, annotation="str | Sequence[str] | None")
 
 
 def doc_of(table):
@@ -55,7 +66,7 @@ def bind(name, names, args, keywords):
     if len(args) > len(names):
         raise TypeError(f"{name}() takes at most {len(names)} arguments, {len(args)} were given")
     values = dict(zip(names, args))
-    for key, value in keywords.items():
+    for key, value in ((document_name(key), value) for key, value in keywords.items()):
         if key in values:
             raise TypeError(f"{name}() got {key} twice")
         values[key] = value

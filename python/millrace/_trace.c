@@ -3,7 +3,7 @@
 #include "_binding.h"
 
 typedef struct request {
-    const char *path, *other, *out;
+    const char *path, *other, *photos, *out;
     int kind;
 } request;
 
@@ -19,7 +19,7 @@ static mr_status answer_text(const request *asked, const mr_trace *trace, const 
 static mr_status answer_page(const request *asked, const mr_trace *trace, const mr_trace *other,
                              char **text, mr_error *err) {
     (void)text;
-    return mr_trace_page(trace, other, asked->out, err);
+    return mr_trace_page(trace, other, asked->photos, asked->out, err);
 }
 
 static mr_status answer_export(const request *asked, const mr_trace *trace, const mr_trace *other,
@@ -65,7 +65,7 @@ PyObject *trace_text(PyObject *module, PyObject *args) {
 
 PyObject *trace_page(PyObject *module, PyObject *args) {
     request asked = {0};
-    return PyArg_ParseTuple(args, "szs", &asked.path, &asked.other, &asked.out)
+    return PyArg_ParseTuple(args, "szzs", &asked.path, &asked.other, &asked.photos, &asked.out)
                ? reply(module, &asked, answer_page)
                : NULL;
 }
@@ -75,6 +75,23 @@ PyObject *trace_export(PyObject *module, PyObject *args) {
     return PyArg_ParseTuple(args, "sis", &asked.path, &asked.kind, &asked.out)
                ? reply(module, &asked, answer_export)
                : NULL;
+}
+
+/* Measurements are small: the GIL may stay. */
+PyObject *sweep_text(PyObject *module, PyObject *args) {
+    const char *measurements = NULL;
+    char *text = NULL;
+    int kind = 0;
+    mr_error err = MR_ERROR_INIT;
+    if (!PyArg_ParseTuple(args, "si", &measurements, &kind)) {
+        return NULL;
+    }
+    if (mr_sweep_text(measurements, (mr_sweep_text_kind)kind, &text, &err) < 0) {
+        return raise_error(state_of_module(module), &err, NULL);
+    }
+    PyObject *result = PyUnicode_FromString(text);
+    mr_free(text);
+    return result;
 }
 
 /* ---- A loader's figures ---- */

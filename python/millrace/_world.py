@@ -39,16 +39,25 @@ def _warn_if_unclear():
         said = ", ".join(f"{name}={os.environ[name]}" for name in seen)
         warnings.warn(f"{said} is set, but rank and world could not be found: this process reads "
                       "the whole dataset. Pass rank=... and world=... to loader(), or rank=0, "
-                      "world=1 if it is alone.", RuntimeWarning, stacklevel=4)
+                      "world=1 if it is alone.", RuntimeWarning, stacklevel=5)
 
 
-def detect(rank, world):
-    """(rank, world): as given, else from torch.distributed, else from the launcher's variables."""
+def detect(rank, world, warn=False):
+    """(rank, world): as given, else from torch.distributed, else from the launcher's variables.
+    warn: say so where there are signs of other ranks and yet nothing is found."""
     if (rank is None) != (world is None):
         raise ValueError("rank and world go together: pass both, or neither to have them found")
     if rank is not None:
         return rank, world
     found = _from_torch() or _from_environment()
-    if found is None:
+    if found is None and warn:
         _warn_if_unclear()
     return found or (0, 1)
+
+
+def changed(before, now):
+    """The error of a loader whose process is no longer the rank that it was."""
+    return RuntimeError(
+        f"the loader was begun as rank {before[0]} of {before[1]}, and this process is now rank "
+        f"{now[0]} of {now[1]}: open a new one (its state fits any world), or pass rank=... and "
+        "world=...")

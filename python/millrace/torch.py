@@ -1,32 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for torch.utils.data.DataLoader: the same arguments, exact resume, repeatable order.
+"""A stand-in for torch.utils.data.DataLoader: the same arguments and attributes, exact resume, an order
+and random numbers that repeat.
 
-Order comes from the seed, by the law, so samplers have no place here. Work is done by threads of
-this process instead of worker processes: datasets are neither copied nor pickled."""
+Without a sampler the order is the law's: it comes from the seed. Samples are made by threads of this
+process, which copy and pickle nothing, or by worker processes: see `workers`."""
 from __future__ import annotations
 
 import sys
+import warnings
+import weakref
 from typing import Any, Callable, Iterator
 
 import torch
-from torch.utils.data import IterableDataset, default_collate, default_convert
+from torch.utils.data import (BatchSampler, IterableDataset, Sampler, SequentialSampler,
+                              default_collate, default_convert)
 
-from . import _host, _world
-from ._pipeline import Pipeline
+from . import _host, _random, _world
+from ._errors import SampleError, StateError
+from ._torch_work import Engine, Planned, Sampled, Stream, gives_many, is_unlike, law_loader, place_of
+from ._translate import Translation, translate  # noqa: F401
 
-_MOST_EPOCHS = 2**32 - 1
-
-
-def _refuse(name: str, why: str) -> None:
-    raise ValueError(f"millrace.torch.DataLoader does not take {name}: {why}")
+_OBJECT = ("object", [("object", "int64", (), "")])
+_MOST_DIMS = 6  # of a field
 
 
 def _is_plain(value: Any) -> bool:
     """What batch memory can hold as it is, and default_collate would stack."""
-    kinds = (torch.Tensor, int, float)
+    if isinstance(value, torch.Tensor):
+        return value.layout is torch.strided and value.device.type == "cpu" and \
+            not value.requires_grad and not value.is_quantized
     numpy = sys.modules.get("numpy")
-    return isinstance(value, kinds) or (numpy is not None and
-                                        isinstance(value, (numpy.ndarray, numpy.generic)))
+    return isinstance(value, (int, float)) or (numpy is not None and
+                                               isinstance(value, (numpy.ndarray, numpy.generic)))
 
 
 def _plain_parts(sample: Any) -> "list | None":
@@ -36,32 +41,119 @@ def _plain_parts(sample: Any) -> "list | None":
         parts = list(sample.values()) if all(isinstance(k, str) for k in sample) else []
     else:
         parts = [sample]
-    return parts if 0 < len(parts) <= 8 and all(map(_is_plain, parts)) else None
+    return parts if parts and all(map(_is_plain, parts)) else None
 
 
-def _array_fields(dataset: Any) -> "tuple | None":
-    """(structure, fields, type of a sample) where samples fit into batch memory, else None."""
-    samples = [dataset[i] for i in range(min(2, len(dataset)))]
+def _array_shape(samples: list) -> "tuple | None":
+    """(structure, fields) where samples fit into batch memory, else None."""
     if any(_plain_parts(sample) is None for sample in samples):
         return None
     try:
         structure, fields = _host.look_at(samples, None)
     except (TypeError, ValueError):
         return None
-    fixed = all(d >= 0 for _, _, dims, _ in fields for d in dims)
+    fixed = all(len(dims) <= _MOST_DIMS and min(dims, default=0) >= 0 for _, _, dims, _ in fields)
     if structure == "one" and type(samples[0]) in (tuple, list):
         return None  # a list of numbers: default_collate transposes it
     fields = [(name, dtype, dims, "") for name, dtype, dims, _ in fields]
-    return (structure, fields, type(samples[0])) if fixed else None
+    return (structure, fields) if fixed else None
+
+
+class _Order(Sampler):
+    """The order of the law over the whole dataset, as a sampler: for programs that look at
+    loader.sampler or build another loader from it. Each iteration is the next epoch, or that of
+    set_epoch(), which is also the loader's."""
+
+    def __init__(self, loader: "DataLoader", options: "_Options"):
+        self._loader, self._options = weakref.ref(loader), options
+        self._dataset, self.epoch, self._seed = loader.dataset, 0, loader._seed()
+
+    def __iter__(self) -> Iterator[int]:
+        epoch, loader = self.epoch, self._loader()
+        self.epoch += 1
+        if loader is not None:
+            self._seed = loader._seed()
+        if not self._options.shuffle:
+            yield from range(len(self))
+            return
+        plan = law_loader(self._dataset, _OBJECT, self._options, self._seed, 0, 1, True)
+        plan.set_epoch(epoch)
+        for batch in plan:
+            yield from batch.samples.tolist()
+        plan.close()
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch, loader = epoch, self._loader()
+        if loader is not None:
+            loader.set_epoch(epoch)
+
+    def world(self) -> int:
+        loader = self._loader()
+        return _world.detect(*loader._place_given)[1] if loader is not None else 1
+
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "_loader": self._loader()}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._loader = weakref.ref(state["_loader"]) if state["_loader"] is not None else lambda: None
+
+
+class _InOrder(_Order, SequentialSampler):
+    """Without shuffling: Lightning asks what kind it is of."""
+
+
+class _Batches(BatchSampler):
+    """That order in batches. It is the whole of it also where there are several ranks."""
+
+    def __iter__(self) -> Iterator[list]:
+        if self.sampler.world() > 1:
+            warnings.warn("loader.batch_sampler has the batches of all ranks, and this process is one of "
+                          f"{self.sampler.world()}: whoever iterates over it must share them out. The "
+                          "loader itself does", RuntimeWarning, stacklevel=2)
+        return super().__iter__()
+
+    def set_epoch(self, epoch: int) -> None:
+        self.sampler.set_epoch(epoch)
+
+
+class _Options:
+    """What the ways of making batches need to know."""
+
+    def __init__(self, **values: Any):
+        self.__dict__.update(values)
+
+    def for_workers(self, initial: Callable) -> dict:
+        """Arguments of torch's loader."""
+        values = {"num_workers": self.num_workers, "pin_memory": self.pin_memory,
+                  "timeout": self.timeout if self.num_workers else 0,
+                  "multiprocessing_context": self.multiprocessing_context if self.num_workers else None,
+                  "persistent_workers": self.persistent_workers}
+        if self.num_workers:
+            values.update(worker_init_fn=initial(self.worker_init_fn),
+                          prefetch_factor=self.prefetch_factor)
+        return values
 
 
 class DataLoader:
-    """torch.utils.data.DataLoader's arguments and behaviour, and besides: the order depends on
-    seed and epoch alone; state_dict() and load_state_dict() resume at any step, exactly.
+    """torch.utils.data.DataLoader's arguments, attributes and behaviour, and besides:
 
-    num_workers is a number of threads. The seed is `seed`, else the generator's, else torch's
-    initial seed. rank and world are found as by Pipeline.loader; batch_size is one rank's. Each
-    iteration is one epoch; one that is left early is followed by the next epoch. There is one
+    The order depends on seed and epoch alone, or is the sampler's. state_dict() and load_state_dict()
+    resume at any step, exactly. Numbers that samples, samplers and collate_fn draw from the generators
+    of torch, random and numpy depend on seed, epoch and sample, not on the number of workers.
+
+    seed: else the generator's, else torch.initial_seed(), or 0 where there are several ranks, which
+    must agree on it (so does DistributedSampler).
+    rank, world: found as by Pipeline.loader; batch_size is one rank's. A sampler, a batch_sampler and
+    an iterable dataset tell ranks apart themselves.
+    workers: "threads" of this process; "processes", those of torch's loader; "auto": threads, unless
+    samples draw from global generators, the dataset gives whole batches (__getitems__), worker_init_fn
+    or multiprocessing_context is given, or threads are seen to wait for each other under the GIL.
+
+    Each iteration is one epoch; one that is left early is followed by the next epoch. There is one
     iteration at a time: a new one ends the one before it."""
 
     def __init__(self, dataset: Any, batch_size: "int | None" = 1, shuffle: "bool | None" = None,
@@ -72,118 +164,276 @@ class DataLoader:
                  generator: "torch.Generator | None" = None, *,
                  prefetch_factor: "int | None" = None, persistent_workers: bool = False,
                  pin_memory_device: str = "", in_order: bool = True, seed: "int | None" = None,
-                 rank: "int | None" = None, world: "int | None" = None):
-        self._check(dataset, sampler, batch_sampler, timeout, worker_init_fn,
-                    multiprocessing_context, in_order, num_workers)
-        self.dataset, self.batch_size, self.num_workers = dataset, batch_size, num_workers
-        self.drop_last, self.pin_memory, self.generator = drop_last, pin_memory, generator
+                 rank: "int | None" = None, world: "int | None" = None, workers: str = "auto"):
+        self._iterable = isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__")
+        self.dataset, self.num_workers, self.workers = dataset, num_workers, workers
+        self.timeout, self.worker_init_fn, self.in_order = timeout, worker_init_fn, in_order
+        self.multiprocessing_context, self.generator = multiprocessing_context, generator
+        self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
         self.persistent_workers, self.prefetch_factor = persistent_workers, prefetch_factor
-        self.collate_fn = collate_fn or (default_convert if batch_size is None else default_collate)
-        arrays = _array_fields(dataset) if collate_fn is None and batch_size is not None else None
-        self._structure, self._sample_type = (arrays[0], arrays[2]) if arrays else ("object", None)
-        fields = arrays[1] if arrays else [("object", "int64", (), "")]
-        rank, world = _world.detect(rank, world)
-        remainder = "drop" if drop_last else "pad" if world > 1 else "keep"
-        name = type(dataset).__name__
-        pipeline = Pipeline(("dataset", {"object": name}), (), {
-            "shuffle": bool(shuffle), "batch": (batch_size or 1) * world, "remainder": remainder},
-            dataset=_host.Dataset(dataset, name, fields, self._structure, ""))
-        self._names = [row[0] for row in fields]
-        self._loader = pipeline.loader(
-            seed=self._seed(seed), epochs=_MOST_EPOCHS, to="torch" if arrays else "numpy",
-            threads=max(1, num_workers), rank=rank, world=world,
-            batches_ahead=max(2, (prefetch_factor or 2) * max(1, num_workers)),
-            pin=bool(pin_memory and torch.cuda.is_available() and arrays))
-        self._inside, self._iteration = False, 0
+        self._check(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        self._sampler = batch_sampler if batch_sampler is not None else sampler
+        if batch_sampler is not None:
+            batch_size, drop_last = None, False
+        self.batch_size, self.drop_last = batch_size, drop_last
+        auto_collation = batch_size is not None or batch_sampler is not None
+        self.collate_fn = collate_fn or (default_collate if auto_collation else default_convert)
+        self._has_collate = collate_fn is not None or not auto_collation
+        self._options = _Options(
+            batch_size=batch_size, shuffle=bool(shuffle), drop_last=drop_last,
+            auto_collation=auto_collation, collate_fn=self.collate_fn, num_workers=num_workers,
+            timeout=timeout, worker_init_fn=worker_init_fn, pin_memory=pin_memory,
+            multiprocessing_context=multiprocessing_context, prefetch_factor=prefetch_factor,
+            persistent_workers=persistent_workers)
+        self._seed_given, self._seed_here = seed, torch.initial_seed()
+        self._seed_of_state: "int | None" = None
+        self._place_given = rank, world
+        self._place = _world.detect(rank, world)
+        self._work: Any = None
+        self._saved: Any = None
+        self._shape: Any = None
+        self._begun, self._iteration, self._next_epoch = False, 0, None
+        self._set_samplers(sampler, batch_sampler)
 
-    @staticmethod
-    def _check(dataset, sampler, batch_sampler, timeout, worker_init_fn, context, in_order,
-               num_workers):
-        if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
-            raise TypeError("millrace.torch.DataLoader takes a dataset with __getitem__ and "
-                            "__len__: an iterable one has no order to repeat and no place to "
-                            "resume at")
-        if sampler is not None or batch_sampler is not None:
-            _refuse("sampler and batch_sampler", "the order comes from seed and shuffle; rank and "
-                    "world are found by themselves, so DistributedSampler is not needed")
-        if worker_init_fn is not None or context is not None:
-            _refuse("worker_init_fn and multiprocessing_context", "its workers are threads; for "
-                    "processes see Pipeline.map(fn, processes=N)")
-        if timeout:
-            _refuse("timeout", "a batch that never comes can be interrupted by Ctrl-C")
-        if not in_order:
-            _refuse("in_order=False", "the order is always exact")
-        if num_workers < 0:
+    def _check(self, batch_size, shuffle, sampler, batch_sampler, drop_last):
+        if self.num_workers < 0:
             raise ValueError("num_workers must not be negative")
+        if self.timeout < 0:
+            raise ValueError("timeout must not be negative")
+        if not self.in_order:
+            raise ValueError("millrace.torch.DataLoader does not take in_order=False: the order is "
+                             "always exact")
+        if self.workers not in ("threads", "processes", "auto"):
+            raise ValueError('workers must be "threads", "processes" or "auto", not '
+                             f"{self.workers!r}")
+        if self.persistent_workers and not self.num_workers:
+            raise ValueError("persistent_workers needs num_workers > 0")
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or
+                                          drop_last):
+            raise ValueError("batch_sampler decides on batch_size, shuffle, sampler and drop_last: "
+                             "pass none of them beside it")
+        if sampler is not None and shuffle:
+            raise ValueError("sampler decides on the order: do not pass shuffle beside it")
+        if batch_size is None and drop_last:
+            raise ValueError("batch_size=None makes no batches: drop_last has no meaning")
+        if self._iterable:
+            self._check_iterable(shuffle, sampler, batch_sampler)
+        if self.workers == "threads" and (self.worker_init_fn or self.multiprocessing_context):
+            raise ValueError("worker_init_fn and multiprocessing_context are for worker processes: "
+                             'leave them out, or use workers="processes" or "auto"')
 
-    def _seed(self, seed):
-        if seed is None:
-            seed = self.generator.initial_seed() if self.generator else torch.initial_seed()
-        return seed % 2**53
+    def _check_iterable(self, shuffle, sampler, batch_sampler):
+        if not hasattr(self.dataset, "__iter__"):
+            raise TypeError(f"{type(self.dataset).__name__} is no dataset: it has neither __getitem__ "
+                            "and __len__ nor __iter__")
+        if shuffle or sampler is not None or batch_sampler is not None:
+            raise ValueError("an iterable dataset has an order of its own: it takes no shuffle, "
+                             "sampler or batch_sampler")
+        if self.workers == "threads" and self.num_workers:
+            raise ValueError("an iterable dataset is shared out among worker processes, by "
+                             'get_worker_info(): use workers="processes" or "auto", or num_workers=0')
+
+    def _set_samplers(self, sampler, batch_sampler):
+        """The attributes that torch's loader has."""
+        if self._iterable:
+            self.sampler = self.batch_sampler = None
+            return
+        order = _Order if self._options.shuffle else _InOrder
+        self.sampler = sampler if sampler is not None else order(self, self._options)
+        if batch_sampler is not None:
+            self.batch_sampler = batch_sampler
+        elif self.batch_size is None:
+            self.batch_sampler = None
+        else:
+            kind = _Batches if sampler is None else BatchSampler
+            self.batch_sampler = kind(self.sampler, self.batch_size, self.drop_last)
+
+    # ---- Opening ----
+
+    def _seed(self) -> int:
+        if self._seed_given is not None:
+            return self._seed_given % 2**53
+        if self._seed_of_state is not None:
+            return self._seed_of_state
+        if self.generator is not None:
+            return self.generator.initial_seed() % 2**53
+        agreed = self._place[1] > 1 and self._sampler is None and not self._iterable
+        return 0 if agreed else self._seed_here % 2**53
+
+    def _settled(self) -> Any:
+        """What makes the batches, for the rank and world of this moment until the first batch."""
+        found = _world.detect(*self._place_given, warn=not self._begun)
+        if found != self._place and self._begun:
+            raise _world.changed(self._place, found)
+        if self._work is None or found != self._place:
+            old, self._work, self._place = self._work, None, found
+            state, self._saved = old.state() if old is not None else self._saved, None
+            self._close(old)
+            self._work = self._make()
+            if state is not None and state["seed"] == self._seed():
+                self._load(state)
+            elif state is not None:  # another world may have another seed
+                self._work.set_epoch(state["epoch"])
+        if self._next_epoch is not None:
+            epoch, self._next_epoch = self._next_epoch, None
+            self._work.set_epoch(epoch)
+        return self._work
+
+    def _make(self) -> Any:
+        if self._iterable:
+            return Stream(self.dataset, self._options, self._seed())
+        if self._sampler is not None:
+            sampler = self._sampler if self.batch_sampler is None else self.batch_sampler
+            return Sampled(self.dataset, self._options, self._seed(), sampler,
+                           self.workers == "threads")
+        shape, draws = self._look()
+        at_once = not draws and self.batch_size is not None and gives_many(self.dataset)
+        processes = self.workers == "processes" or self.workers == "auto" and (
+            draws or at_once or self.num_workers > 0 and (self.worker_init_fn is not None or
+                                               self.multiprocessing_context is not None))
+        if draws and self.workers == "threads":
+            warnings.warn("the dataset draws from the generators of torch, random or numpy, which all "
+                          'threads of a program share: what it draws does not repeat. workers="auto" '
+                          'or "processes" makes it', RuntimeWarning, stacklevel=5)
+        if processes:
+            return Planned(self.dataset, shape, self._options, self._seed(), self._place, at_once)
+        watch = self.workers == "auto" and self.num_workers > 1
+        return Engine(self.dataset, shape, self._options, self._seed(), self._place, watch)
+
+    def _look(self) -> tuple:
+        """Looks at two samples: whether they are arrays, and whether they draw from generators."""
+        if self._shape is None:
+            apart = _random.Apart(self._seed(), 0, 0, _random.SAMPLE)
+            with apart:
+                samples = [self.dataset[i] for i in range(min(2, len(self.dataset)))]
+            arrays = None if self._has_collate else _array_shape(samples)
+            self._shape = arrays or _OBJECT, apart.drew()
+        return self._shape
+
+    # ---- Iterating ----
 
     def __len__(self) -> int:
-        return self._loader.steps_per_epoch
+        if self._is_empty():
+            return 0
+        return len(self._settled())
+
+    def _is_empty(self) -> bool:
+        return not self._iterable and self._sampler is None and len(self.dataset) == 0
 
     def __iter__(self) -> Iterator[Any]:
-        """Begins with the first batch that is taken."""
-        if self._inside:
-            self._go_to(self._loader.epoch + 1)
+        if self._is_empty():
+            return iter(())
+        self._settled()
         self._iteration += 1
-        iteration, self._inside = self._iteration, True
-        for _ in range(self._loader._steps_left_in_epoch()):
+        return self._batches(self._iteration)
+
+    def _batches(self, iteration: int) -> Iterator[Any]:
+        batches = self._work.batches()
+        while True:
             if iteration != self._iteration:
                 raise RuntimeError("another iteration of this DataLoader, or a state, has taken "
                                    "the place of this one: use two DataLoaders")
-            yield self._collate(next(self._loader))
-        if iteration == self._iteration:
-            self._inside = False
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            except TimeoutError:
+                raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds") from None
+            except SampleError as error:
+                if not is_unlike(error):
+                    raise
+                batches = self._collate_from_here()
+                continue
+            self._begun = True
+            yield batch
+            if self._work.wants_processes():
+                batches = self._change_over() or batches
 
-    def _go_to(self, epoch):
-        self._loader._open(first_epoch=epoch)
-        self._inside = False
-        self._iteration += 1
+    def _change_over(self) -> Any:
+        """From threads to processes, in the middle of an epoch; not at its end."""
+        state = self._work.state()
+        if state["position"] == state["samples"]:
+            return None
+        self._close(self._work)  # threads end before processes are forked
+        self._work = Planned(self.dataset, self._shape[0], self._options, self._seed(), self._place)
+        self._work.load(state)
+        return self._work.batches()
 
-    def _collate(self, batch):
-        if self._structure != "object":
-            return self._rebuild(batch)
-        samples = self._loader._host.take(batch["object"].tolist())
-        if self.batch_size is None:
-            return self.collate_fn(samples[0])
-        result = self.collate_fn(samples)
-        if self.pin_memory and torch.cuda.is_available():
-            from torch.utils.data._utils.pin_memory import pin_memory
-            return pin_memory(result)
-        return result
+    def _collate_from_here(self) -> Any:
+        """Samples differ in shape, though the first two did not: collate_fn makes batches of them."""
+        state = place_of(self._work.state(), self.dataset, _OBJECT, self._options, self._seed(),
+                         *self._place)
+        self._close(self._work)
+        self._shape = _OBJECT, self._shape[1]
+        self._work = self._make()
+        self._work.load(state)
+        return self._work.batches()
 
-    def _rebuild(self, batch):
-        """The structure that default_collate would give."""
-        if self._structure == "one":
-            return batch[self._names[0]]
-        if self._structure == "dict":
-            return dict(batch)
-        return [batch[name] for name in self._names]
+    @staticmethod
+    def _close(work: Any) -> None:
+        if work is not None:
+            work.close()
+
+    def close(self) -> None:
+        """Ends threads and processes; so does the end of the program."""
+        self._close(self._work)
+        self._work = None
+
+    def __getstate__(self) -> dict:
+        """A pickled loader goes on where this one is, with workers of its own."""
+        state = self._work.state() if self._work is not None else None
+        return {**self.__dict__, "_work": None, "_begun": False, "_saved": state}
+
+    def __repr__(self) -> str:
+        shown = {"batch_size": self.batch_size, "drop_last": self.drop_last,
+                 "num_workers": self.num_workers, "workers": self.workers}
+        if self._sampler is not None:
+            shown["sampler"] = type(self._sampler).__name__
+        else:
+            shown["shuffle"] = self._options.shuffle
+        said = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+        return f"<millrace.torch.DataLoader of {type(self.dataset).__name__}: {said}>"
 
     # ---- State ----
 
     def state_dict(self) -> dict:
-        return self._loader.state_dict()
+        """The state after the last batch that was taken: a few numbers."""
+        return self._settled().state()
 
     def load_state_dict(self, state: dict) -> None:
-        self._loader.load_state_dict(state)
-        self._inside = False
+        """Goes on from a state. Where no seed was given, its seed is taken over."""
+        if self._seed_given is None and isinstance(state.get("seed"), int) and \
+                state["seed"] != self._seed():
+            self._seed_of_state = state["seed"]
+            self.close()
+        self._settled()
+        self._load(state)
+        self._begun = False
         self._iteration += 1
 
-    @property
-    def sampler(self) -> "DataLoader":
-        """For programs that call loader.sampler.set_epoch(n)."""
-        return self
+    def _load(self, state: dict) -> None:
+        try:
+            self._work.load(state)
+        except StateError as first:
+            if self._shape is None or self._shape[0] is _OBJECT:
+                raise
+            work, shape = self._work, self._shape
+            self._shape = _OBJECT, shape[1]  # that of a loader whose samples were found to differ
+            self._work = self._make()
+            try:
+                self._work.load(state)
+            except StateError:
+                self._close(self._work)
+                self._work, self._shape = work, shape
+                raise first from None
+            self._close(work)
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is this epoch: the rest of it after a state that was saved in it."""
-        here = self._loader.state_dict()
-        ended = here["position"] == here["samples"]
-        if self._inside or here["epoch"] + ended != epoch:
-            self._go_to(epoch)
-
-    def close(self) -> None:
-        self._loader.close()
+        if self._work is None:
+            self._next_epoch = epoch
+        else:
+            self._work.set_epoch(epoch)
+        for part in (self._sampler, getattr(self._sampler, "sampler", None), self.dataset):
+            if self._sampler is not None or self._iterable:
+                getattr(part, "set_epoch", lambda _: None)(epoch)

@@ -1,7 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-from typing import Any, Callable, Iterator
+from os import PathLike
+from typing import Any, Callable, Iterable, Iterator, Literal, NamedTuple
 
 from torch import Generator
+
+from . import Loader, Pipeline
+
+class Note(NamedTuple):
+    part: str
+    how: str
+    text: str
+
+class Translation:
+    dataset: Any
+    pipeline: Pipeline
+    notes: list[Note]
+    fields: list[str]
+    draws: bool
+    has_python: bool
+    wrote: list[str]
+    threads: int
+    @property
+    def is_equal(self) -> bool: ...
+    @property
+    def code(self) -> str: ...
+    def loader(self, **options: Any) -> Loader: ...
+    def compare(self, samples: int = 4) -> dict[str, float]: ...
+    def measure(self, seconds: float = 2.0) -> float: ...
+
+def translate(loader: Any, folder: str | PathLike[str] | None = None) -> Translation: ...
 
 class DataLoader:
     dataset: Any
@@ -9,21 +36,32 @@ class DataLoader:
     num_workers: int
     drop_last: bool
     pin_memory: bool
+    pin_memory_device: str
+    timeout: float
+    worker_init_fn: Callable[[int], Any] | None
+    multiprocessing_context: Any
     generator: Generator | None
+    prefetch_factor: int | None
+    persistent_workers: bool
+    in_order: bool
+    sampler: Any
+    batch_sampler: Any
     collate_fn: Callable[..., Any]
+    workers: str
     def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
-                 sampler: None = None, batch_sampler: None = None, num_workers: int = 0,
+                 sampler: Iterable[Any] | None = None,
+                 batch_sampler: Iterable[Iterable[Any]] | None = None, num_workers: int = 0,
                  collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False,
-                 drop_last: bool = False, timeout: float = 0, worker_init_fn: None = None,
-                 multiprocessing_context: None = None, generator: Generator | None = None, *,
+                 drop_last: bool = False, timeout: float = 0,
+                 worker_init_fn: Callable[[int], Any] | None = None,
+                 multiprocessing_context: Any = None, generator: Generator | None = None, *,
                  prefetch_factor: int | None = None, persistent_workers: bool = False,
                  pin_memory_device: str = "", in_order: bool = True, seed: int | None = None,
-                 rank: int | None = None, world: int | None = None) -> None: ...
+                 rank: int | None = None, world: int | None = None,
+                 workers: Literal["threads", "processes", "auto"] = "auto") -> None: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Any]: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
-    @property
-    def sampler(self) -> DataLoader: ...
     def set_epoch(self, epoch: int) -> None: ...
     def close(self) -> None: ...

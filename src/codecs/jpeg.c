@@ -10,6 +10,7 @@
  * allocates meanwhile is its own, freed there too. */
 #include "codecs/codec.h"
 #include "codecs/exif.h"
+#include "codecs/jpeg_markers.h"
 #include "codecs/pixels.h"
 #include "core/error.h"
 
@@ -23,86 +24,6 @@
  * core busy for a minute. Encoders write about 10 scans. */
 enum { SCANS_ALWAYS = 32, SCANS_NEVER = 500 };
 #define SCANNED_PIXELS_MAX ((int64_t)1 << 28)
-
-/* ---- The file's segments, without libjpeg ---- */
-enum { SOI = 0xD8, EOI = 0xD9, SOS = 0xDA, TEM = 0x01, RST0 = 0xD0, RST7 = 0xD7, APP1 = 0xE1 };
-
-enum { SEGMENT_COST = 16 }; /* so that a million empty ones are too many */
-
-typedef struct survey {
-    int64_t scans;
-    size_t cost; /* of everything but image data, in bytes */
-    mr_metadata metadata;
-} survey;
-
-typedef struct segment {
-    int marker;
-    const uint8_t *data;
-    size_t size;
-} segment;
-
-static bool has_payload(int marker) {
-    return marker != SOI && marker != TEM && !(marker >= RST0 && marker <= RST7);
-}
-
-/* The next segment from *at on, past image data and garbage; false at EOI or the end of the file.
- * Finds markers as libjpeg does. */
-static bool next_segment(const uint8_t *bytes, size_t size, size_t *at, segment *out) {
-    const uint8_t *end = bytes + size, *p = bytes + *at;
-    while (p < end && (p = memchr(p, 0xFF, (size_t)(end - p))) != NULL) {
-        while (p < end && *p == 0xFF) {
-            p++;
-        }
-        int marker = p < end ? *p++ : EOI;
-        if (marker == EOI) {
-            return false;
-        }
-        if (marker == 0 || !has_payload(marker)) {
-            continue;
-        }
-        size_t left = (size_t)(end - p), length = left >= 2 ? (size_t)(p[0] << 8 | p[1]) : 0;
-        if (length < 2 || length > left) {
-            return false;
-        }
-        *out = (segment){marker, p + 2, length - 2};
-        *at = (size_t)(p - bytes) + length;
-        return true;
-    }
-    return false;
-}
-
-static void note_metadata(const segment *s, mr_metadata *metadata) {
-    static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
-    if (s->marker != APP1) {
-        return;
-    }
-    if (s->size > 6 && memcmp(s->data, "Exif\0", 6) == 0 && metadata->exif_size == 0) {
-        metadata->exif = s->data;
-        metadata->exif_size = s->size;
-    } else if (s->size > sizeof xmp && memcmp(s->data, xmp, sizeof xmp) == 0) {
-        metadata->xmp = s->data + sizeof xmp;
-        metadata->xmp_size = s->size - sizeof xmp;
-    }
-}
-
-/* Looks at all segments, or at those before the first scan. */
-static mr_status look_through(const uint8_t *bytes, size_t size, bool whole, survey *out,
-                              mr_error *err) {
-    segment s;
-    size_t at = 2;
-    *out = (survey){0};
-    while ((whole || out->scans == 0) && next_segment(bytes, size, &at, &s)) {
-        if (s.marker == SOS) {
-            out->scans++;
-        }
-        out->cost += s.size + SEGMENT_COST;
-        if (out->cost > MR_METADATA_MAX) {
-            return mr_codec_at_byte(err, mr_codec_too_much_metadata("JPEG", err), at);
-        }
-        note_metadata(&s, &out->metadata);
-    }
-    return MR_OK;
-}
 
 /* ---- libjpeg with a way back ---- */
 typedef struct reader {
@@ -170,9 +91,17 @@ static void on_error(j_common_ptr jpeg) {
     give_up(r, mr_fail(r->err, status_of(jpeg->err->msg_code), "cannot decode JPEG: %s", text));
 }
 
+/* Warnings that guess no pixel: a version number, and bytes between the segments before the first
+ * scan, which are passed over. Behind a scan such bytes may be what is left of a damaged one. */
+static bool is_harmless(const reader *r) {
+    int code = r->errors.msg_code;
+    return code == JWRN_JFIF_MAJOR ||
+           (code == JWRN_EXTRANEOUS_DATA && r->jpeg.input_scan_number == 0);
+}
+
 static void on_message(j_common_ptr jpeg, int level) {
     reader *r = reader_of(jpeg);
-    if (level >= 0 || r->lenient) {
+    if (level >= 0 || r->lenient || is_harmless(r)) {
         return;
     }
     char text[JMSG_LENGTH_MAX];
@@ -249,11 +178,11 @@ static mr_status check_enough_data(reader *r) {
 }
 
 static mr_status check_scans(reader *r) {
-    survey seen;
+    mr_jpeg_survey seen;
     if (!jpeg_has_multiple_scans(&r->jpeg)) {
         return MR_OK;
     }
-    MR_TRY(look_through(r->bytes, r->size, true, &seen, r->err));
+    MR_TRY(mr_jpeg_look_through(r->bytes, r->size, true, &seen, r->err));
     return scans_allowed(r, seen.scans) ? MR_OK : too_many_scans(r, seen.scans);
 }
 
@@ -268,11 +197,11 @@ static mr_status read_header(reader *r) {
 
 static mr_status header(const uint8_t *bytes, size_t size, int64_t max_pixels, bool lenient,
                         mr_image_header *out, mr_error *err) {
-    survey seen;
+    mr_jpeg_survey seen;
     reader r = {.bytes = bytes, .size = size, .err = err, .lenient = lenient};
     r.max_pixels = max_pixels;
     r.header = out;
-    MR_TRY(look_through(bytes, size, false, &seen, err));
+    MR_TRY(mr_jpeg_look_through(bytes, size, false, &seen, err));
     MR_TRY(guarded(&r, read_header));
     out->orientation = mr_orientation(&seen.metadata);
     return MR_OK;
@@ -406,6 +335,19 @@ static int64_t cut_columns(reader *r) {
     return start_column;
 }
 
+/* libjpeg-turbo 2.1.5 never comes back from skipping rows of some images whose chroma is four times
+ * as small, or twice where luma is four; next to nobody has them, so they are read instead. */
+static void skip_rows(reader *r, JDIMENSION n, uint8_t *pixels) {
+    JSAMPROW target = r->row ? r->row : pixels;
+    if (r->jpeg.max_v_samp_factor <= 2) {
+        jpeg_skip_scanlines(&r->jpeg, n);
+        return;
+    }
+    for (; n > 0; n--) {
+        jpeg_read_scanlines(&r->jpeg, &target, 1);
+    }
+}
+
 static mr_status give_rows(reader *r, uint8_t *pixels, size_t skip) {
     for (int64_t k = 0; k < r->part->height; k++) {
         JSAMPROW target = r->row ? r->row : pixels;
@@ -423,7 +365,7 @@ static void read_to_end(reader *r, uint8_t *pixels) {
     JDIMENSION left = r->jpeg.output_height - r->jpeg.output_scanline;
     JSAMPROW target = r->row ? r->row : pixels;
     if (left > 1) {
-        jpeg_skip_scanlines(&r->jpeg, left - 1);
+        skip_rows(r, left - 1, pixels);
     }
     if (left > 0) {
         jpeg_read_scanlines(&r->jpeg, &target, 1);
@@ -433,10 +375,6 @@ static void read_to_end(reader *r, uint8_t *pixels) {
 
 /* A file that was cut off lacks the marker at its end: known without reading what lies between. One
  * with something behind the marker is read to be sure. */
-static bool ends_as_it_should(const reader *r) {
-    return r->size >= 2 && r->bytes[r->size - 2] == 0xFF && r->bytes[r->size - 1] == EOI;
-}
-
 static mr_status read_part(reader *r) {
     MR_TRY(start(r));
     size_t channels = (size_t)r->request->channels, bytes = r->jpeg.output_width * channels;
@@ -447,10 +385,10 @@ static mr_status read_part(reader *r) {
     uint8_t *pixels = memory + UNALIGNED;
     size_t skip = (size_t)(r->part->x - cut_columns(r)) * channels;
     if (r->part->y > 0) {
-        jpeg_skip_scanlines(&r->jpeg, (JDIMENSION)r->part->y);
+        skip_rows(r, (JDIMENSION)r->part->y, pixels);
     }
     MR_TRY(give_rows(r, pixels, skip));
-    if (r->request->verify || !ends_as_it_should(r)) {
+    if (r->request->verify || !mr_jpeg_ends_as_it_should(r->bytes, r->size)) {
         read_to_end(r, pixels);
     }
     return MR_OK;
@@ -465,16 +403,24 @@ static mr_status part(const uint8_t *bytes, size_t size, const mr_decode_request
     return guarded(&r, read_part);
 }
 
-static bool sniff(const uint8_t *bytes, size_t size) {
-    return size >= 3 && memcmp(bytes, "\xFF\xD8\xFF", 3) == 0;
+/* The library does not tell its version when it runs, only the years of its copyright; the version
+ * is that of the headers. */
+static void libraries(char *text, size_t size) {
+    const int version = LIBJPEG_TURBO_VERSION_NUMBER; /* MMMmmmrrr, in decimal digits */
+    struct jpeg_error_mgr errors;
+    jpeg_std_error(&errors);
+    snprintf(text, size, "libjpeg-turbo %d.%d.%d (%s)", version / 1000000, version / 1000 % 1000,
+             version % 1000, errors.jpeg_message_table[JMSG_COPYRIGHT]);
 }
 
 extern const mr_codec mr_codec_jpeg;
 const mr_codec mr_codec_jpeg = {
     .name = "jpeg",
-    .sniff = sniff,
+    .format = "JPEG",
+    .sniff = mr_jpeg_sniff,
     .header = header,
     .decode = decode,
     .part = part,
     .most_shrink = 8,
+    .libraries = libraries,
 };

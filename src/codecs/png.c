@@ -13,6 +13,7 @@
 #include "core/error.h"
 
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <png.h>
@@ -31,7 +32,7 @@ typedef struct reader {
     const mr_decode_request *request;
 
     /* What libpng is asked for, and how it becomes what is wanted. */
-    enum { DIRECT, GREY_16, PALETTE, COLOUR } kind;
+    enum { DIRECT, GREY_16, PALETTE, COLOUR, WIDE_COLOUR } kind;
     size_t stored_row; /* bytes in the file, once expanded */
     size_t pixel_bytes;
     bool interlaced;
@@ -139,6 +140,29 @@ static void read_palette(reader *r) {
     }
 }
 
+/* 16 bits a channel, in the machine's order of bytes; what has fewer is spread over them (8 bits:
+ * times 257). */
+static void choose_wide(reader *r, int colour) {
+    static const uint16_t one = 1;
+    png_structp png = r->png;
+    bool to_grey = r->request->channels == 1;
+    r->kind = DIRECT;
+    r->pixel_bytes = 2 * (size_t)r->request->channels;
+    png_set_expand_gray_1_2_4_to_8(png);
+    png_set_palette_to_rgb(png); /* of what has one */
+    png_set_expand_16(png);
+    png_set_strip_alpha(png);
+    if (*(const uint8_t *)&one == 1) {
+        png_set_swap(png);
+    }
+    if (!(colour & PNG_COLOR_MASK_COLOR) && !to_grey) {
+        png_set_gray_to_rgb(png);
+    } else if ((colour & PNG_COLOR_MASK_COLOR) && to_grey) {
+        r->kind = WIDE_COLOUR;
+        r->pixel_bytes = 6;
+    }
+}
+
 /* Chooses libpng's transformations by colour type and depth. */
 static void choose_output(reader *r) {
     png_structp png = r->png;
@@ -147,7 +171,9 @@ static void choose_output(reader *r) {
     r->stored_row = png_get_rowbytes(png, r->info);
     r->pixel_bytes = (size_t)r->request->channels;
     r->kind = DIRECT;
-    if (colour == PNG_COLOR_TYPE_PALETTE) {
+    if (r->request->wide) {
+        choose_wide(r, colour);
+    } else if (colour == PNG_COLOR_TYPE_PALETTE) {
         png_set_packing(png);
         read_palette(r);
         r->kind = PALETTE;
@@ -191,10 +217,24 @@ static void look_up_row(reader *r, const uint8_t *in, uint8_t *out, size_t n, si
     }
 }
 
+/* Pillow's weights of red, green and blue, on 16 bits. */
+static void grey_wide_row(const uint8_t *in, uint8_t *out, size_t n) {
+    for (size_t i = 0; i < n; i++, in += 6, out += 2) {
+        uint16_t colour[3];
+        memcpy(colour, in, sizeof colour);
+        uint64_t sum = colour[0] * UINT64_C(19595) + colour[1] * UINT64_C(38470) +
+                       colour[2] * UINT64_C(7471) + 0x8000;
+        uint16_t grey = (uint16_t)(sum >> 16);
+        memcpy(out, &grey, sizeof grey);
+    }
+}
+
 static void convert_row(reader *r, const uint8_t *in, uint8_t *out) {
     size_t n = (size_t)r->request->width, channels = (size_t)r->request->channels;
     if (r->kind == COLOUR) {
         mr_rgb_to_grey(in, out, n);
+    } else if (r->kind == WIDE_COLOUR) {
+        grey_wide_row(in, out, n);
     } else if (r->kind == GREY_16) {
         clip_row(in, out, n, channels);
     } else {
@@ -230,7 +270,7 @@ static void read_row(reader *r, uint8_t *out) {
 
 static void read_rows(reader *r) {
     size_t height = (size_t)r->request->height, width = (size_t)r->request->width;
-    size_t stride = width * (size_t)r->request->channels;
+    size_t stride = width * (size_t)r->request->channels * (r->request->wide ? 2 : 1);
     size_t row = width * r->pixel_bytes;
     for (int pass = r->interlaced ? 7 : 1; pass > 0; pass--) {
         for (size_t y = 0; y < height; y++) {
@@ -276,10 +316,17 @@ static bool sniff(const uint8_t *bytes, size_t size) {
            memcmp(bytes, "\x89PNG\r\n\x1A\n", MR_PNG_SIGNATURE_SIZE) == 0;
 }
 
+static void libraries(char *text, size_t size) {
+    snprintf(text, size, "libpng %s", png_get_libpng_ver(NULL));
+}
+
 extern const mr_codec mr_codec_png;
 const mr_codec mr_codec_png = {
     .name = "png",
+    .format = "PNG",
     .sniff = sniff,
     .header = mr_png_header,
     .decode = decode,
+    .wide = true,
+    .libraries = libraries,
 };

@@ -9,6 +9,7 @@
 #include "codecs/pixels.h"
 #include "core/error.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <webp/decode.h>
 #include <webp/demux.h>
@@ -197,10 +198,17 @@ static bool sniff(const uint8_t *bytes, size_t size) {
            memcmp(bytes + 8, "WEBP", 4) == 0;
 }
 
+static void libraries(char *text, size_t size) {
+    int version = WebPGetDecoderVersion(); /* 0xMMmmrr */
+    snprintf(text, size, "libwebp %d.%d.%d", version >> 16, version >> 8 & 255, version & 255);
+}
+
 extern const mr_codec mr_codec_webp;
 const mr_codec mr_codec_webp = {
     .name = "webp",
+    .format = "WebP",
     .sniff = sniff,
     .header = header,
     .decode = decode,
+    .libraries = libraries,
 };

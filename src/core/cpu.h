@@ -6,7 +6,7 @@
 #include <millrace/types.h>
 
 enum {
-    MR_CPU_AVX2 = 1u << 0,   /* AVX2, FMA not implied */
+    MR_CPU_AVX2 = 1u << 0,   /* AVX2, BMI and BMI2 together; FMA not implied */
     MR_CPU_AVX512 = 1u << 1, /* F, BW, VL, DQ together */
     MR_CPU_NEON = 1u << 2
 };

@@ -114,17 +114,53 @@ static size_t utf8_length(const unsigned char *s) {
     return 0;
 }
 
-static bool is_control(const unsigned char *s, size_t length) {
-    bool second_set = length == 2 && s[0] == 0xC2 && s[1] < 0xA0;
-    return second_set || (length == 1 && (s[0] < 0x20 || s[0] == 0x7F));
+static uint32_t code_point(const unsigned char *s, size_t length) {
+    static const unsigned char first_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t code = s[0] & first_bits[length];
+    for (size_t i = 1; i < length; i++) {
+        code = code << 6 | (s[i] & 0x3F);
+    }
+    return code;
+}
+
+/* Characters that no terminal shows but that change what it shows: controls, marks that turn the
+ * direction of writing round, so that a name reads as another, separators of lines, and what takes
+ * no room at all. */
+static bool is_unseen(uint32_t code) {
+    static const uint32_t ranges[][2] = {
+        {0, 0x1F},        {0x7F, 0x9F},     {0xAD, 0xAD},       {0x61C, 0x61C},
+        {0x180E, 0x180E}, {0x200B, 0x200F}, {0x2028, 0x202E},   {0x2060, 0x206F},
+        {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (code >= ranges[i][0] && code <= ranges[i][1]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t mr_text_visible(const char *text) {
+    size_t length = utf8_length((const unsigned char *)text);
+    bool visible = length > 0 && !is_unseen(code_point((const unsigned char *)text, length));
+    return visible ? length : 0;
+}
+
+/* Where the part of a text ends that may be shown: of an address on a server, what follows a
+ * question mark may be a signature, and a fragment is ours (see io/far_name.h). */
+static const unsigned char *end_of_public(const char *text) {
+    bool is_http = strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
+    const char *pin = is_http || strncmp(text, "s3://", 5) == 0 ? strstr(text, "#size=") : NULL;
+    size_t length = is_http ? strcspn(text, "?#") : strlen(text);
+    return (const unsigned char *)(pin && pin < text + length ? pin : text + length);
 }
 
 char *mr_text_escape(char *buffer, size_t size, const char *text) {
-    const unsigned char *s = (const unsigned char *)text;
+    const unsigned char *s = (const unsigned char *)text, *end = end_of_public(text);
     size_t used = 0;
-    while (*s) {
-        size_t length = utf8_length(s);
-        bool raw = length > 0 && !is_control(s, length);
+    while (s < end) {
+        size_t length = mr_text_visible((const char *)s);
+        bool raw = length > 0;
         size_t needed = raw ? length : 4;
         if (used + needed + 1 > size) {
             break;

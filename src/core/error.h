@@ -35,7 +35,8 @@ void mr_error_at_op(mr_error *err, const char *op);
 void mr_error_at_json(mr_error *err, const char *where);
 void mr_error_at_sample(mr_error *err, int64_t sample, const char *source);
 
-/* Copies text into a buffer, writing bytes that are not printable UTF-8 as \xNN. Returns buffer. */
+/* Copies text into a buffer, writing what mr_text_visible does not count as \xNN. An address on a
+ * server ends before its query, which may be a secret. Returns buffer. */
 char *mr_text_escape(char *buffer, size_t size, const char *text);
 
 #endif

@@ -48,6 +48,12 @@ uint64_t mr_hash64(const void *data, size_t size, uint64_t seed) {
     return XXH3_64bits_withSeed(data, size, seed);
 }
 
+void mr_hash64_pieces(const mr_piece *pieces, size_t n, uint64_t seed, uint64_t *out) {
+    for (size_t i = 0; i < n; i++) {
+        out[i] = XXH3_64bits_withSeed(pieces[i].data, pieces[i].size, seed);
+    }
+}
+
 /* Blocks are small enough that the hash finds in the first-level cache what was just copied. */
 uint64_t mr_hash64_copy_blocks(void *to_, const void *from_, size_t size) {
     const size_t block = 8192;

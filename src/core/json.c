@@ -6,6 +6,7 @@
  * wrong it shows in the string. */
 #include "core/json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,9 +41,24 @@ static mr_status explain(const char *text, size_t size, size_t flags, json_error
     return memory ? MR_E_MEMORY : MR_E_PARAM;
 }
 
+/* jansson takes a zero byte after a number for the end of the text. */
+static mr_status refuse_zero(const char *text, const char *zero, json_error_t *error) {
+    *error = (json_error_t){.line = 1, .position = (int)(zero - text)};
+    for (const char *at = text; at < zero; at++) {
+        error->column = *at == '\n' ? 0 : error->column + 1;
+        error->line += *at == '\n';
+    }
+    snprintf(error->text, sizeof error->text, "a zero byte");
+    return MR_E_PARAM;
+}
+
 mr_status mr_json_load(json_t **out, const char *text, size_t size, size_t flags,
                        json_error_t *error) {
     size_t wrapped_size = 0;
+    const char *zero = size > 0 ? memchr(text, '\0', size) : NULL;
+    if (zero) {
+        return refuse_zero(text, zero, error);
+    }
     char *wrapped = wrap(text, size, &wrapped_size);
     if (!wrapped) {
         return MR_E_MEMORY;

@@ -4,6 +4,7 @@
 
 #include <millrace/millrace.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 void *mr_zalloc(size_t count, size_t size) {
@@ -99,4 +100,23 @@ void mr_arena_free(mr_arena *arena) {
     }
     arena->used = 0;
     arena->total = 0;
+}
+
+/* ---- Structs that the caller owns ---- */
+static size_t known_to_both(const void *given, size_t own_size) {
+    uint32_t size;
+    memcpy(&size, given, sizeof size);
+    return size < own_size ? size : own_size;
+}
+
+void mr_take_sized(void *own, size_t own_size, const void *given) {
+    memset(own, 0, own_size);
+    memcpy(own, given, known_to_both(given, own_size));
+}
+
+void mr_give_sized(void *given, const void *own, size_t own_size) {
+    size_t known = known_to_both(given, own_size), head = sizeof(uint32_t);
+    if (known > head) {
+        memcpy((char *)given + head, (const char *)own + head, known - head);
+    }
 }

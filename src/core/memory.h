@@ -29,4 +29,9 @@ void *mr_arena_take(mr_arena *arena, size_t size); /* 64-byte aligned, or NULL *
 void mr_arena_reset(mr_arena *arena);
 void mr_arena_free(mr_arena *arena); /* a zeroed arena is a valid one */
 
+/* Structs of the interface begin with their size as the caller knows it, an uint32_t. What an older
+ * caller's lacks arrives as zeros, and is not written. */
+void mr_take_sized(void *own, size_t own_size, const void *given);
+void mr_give_sized(void *given, const void *own, size_t own_size);
+
 #endif

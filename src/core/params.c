@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/inner_ops.h"
 #include "core/json.h"
 #include "core/memory.h"
 
@@ -15,6 +16,7 @@ typedef struct place {
     const char *where; /* JSON path of the object */
     const char *what;  /* "op resize" */
     const mr_param *row;
+    json_t *given; /* the whole value; NULL: the default is read */
     mr_error *err;
 } place;
 
@@ -28,6 +30,8 @@ static const char *const kind_words[] = {
     [MR_PARAM_FLOATS] = "a number or a list of them",
     [MR_PARAM_STRINGS] = "a string or a list of them",
     [MR_PARAM_BYTES] = "a number of bytes, such as 1000000 or \"64MB\"",
+    [MR_PARAM_JSON] = "valid JSON",
+    [MR_PARAM_OPS] = "a list of ops",
 };
 
 static void set_where(const place *at) {
@@ -36,10 +40,24 @@ static void set_where(const place *at) {
     mr_error_at_json(at->err, path);
 }
 
+/* ", not VALUE", as it was given, or cut off. */
+static const char *not_this(const place *at, char *out, size_t size) {
+    char *text = json_dumps(at->given, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    char shown[48];
+    out[0] = '\0';
+    if (text) {
+        mr_text_escape(shown, sizeof shown, text);
+        snprintf(out, size, ", not %s%s", shown, strlen(shown) < strlen(text) ? "..." : "");
+    }
+    free(text);
+    return out;
+}
+
 static mr_status wrong_kind(const place *at) {
+    char given[64];
     set_where(at);
-    return mr_fail(at->err, MR_E_TYPE, "%s: %s must be %s", at->what, at->row->name,
-                   kind_words[at->row->kind]);
+    return mr_fail(at->err, MR_E_TYPE, "%s: %s must be %s%s", at->what, at->row->name,
+                   kind_words[at->row->kind], not_this(at, given, sizeof given));
 }
 
 typedef struct number_text {
@@ -55,7 +73,8 @@ static number_text show(const mr_param *row, double value) {
         value /= 1000;
         unit++;
     }
-    snprintf(out.text, sizeof out.text, "%.10g%s", value, units[unit]);
+    bool whole = floor(value) == value && fabs(value) < 0x1p63;
+    snprintf(out.text, sizeof out.text, whole ? "%.0f%s" : "%.10g%s", value, units[unit]);
     return out;
 }
 
@@ -133,7 +152,7 @@ static void list_choices(const mr_param *row, char *buffer, size_t size) {
 }
 
 static mr_status read_choice(const place *at, json_t *value, void *out) {
-    char choices[160];
+    char choices[160], given[64];
     const char *text = json_is_string(value) ? json_string_value(value) : "";
     for (int32_t i = 0; at->row->choices[i]; i++) {
         if (strcmp(at->row->choices[i], text) == 0) {
@@ -143,8 +162,8 @@ static mr_status read_choice(const place *at, json_t *value, void *out) {
     }
     list_choices(at->row, choices, sizeof choices);
     set_where(at);
-    return mr_fail(at->err, MR_E_PARAM, "%s: %s must be one of %s", at->what, at->row->name,
-                   choices);
+    return mr_fail(at->err, MR_E_PARAM, "%s: %s must be one of %s%s", at->what, at->row->name,
+                   choices, not_this(at, given, sizeof given));
 }
 
 static mr_status read_string(const place *at, json_t *value, void *out) {
@@ -218,6 +237,24 @@ static mr_status read_bytes(const place *at, json_t *value, void *out) {
     return MR_OK;
 }
 
+static mr_status read_ops(const place *at, json_t *value, void *out) {
+    char path[160];
+    size_t length = json_is_array(value) ? json_array_size(value) : 1;
+    MR_TRY(check_length(at, length));
+    int needed = snprintf(path, sizeof path, "%s.%s", at->where, at->row->name);
+    if (needed >= MR_INNER_PATH_MAX) {
+        set_where(at);
+        return mr_fail(at->err, MR_E_PARAM, "%s: ops stand inside ops too deeply", at->what);
+    }
+    return mr_inner_ops_read(value, path, out, at->err);
+}
+
+static mr_status read_json(const place *at, json_t *value, void *out) {
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    *(char **)out = text;
+    return text ? MR_OK : mr_fail_memory(at->err, 64);
+}
+
 static mr_status read_param(const place *at, json_t *value, void *out) {
     mr_ints *ints = out;
     mr_floats *floats = out;
@@ -240,8 +277,40 @@ static mr_status read_param(const place *at, json_t *value, void *out) {
         return read_strings(at, value, out);
     case MR_PARAM_BYTES:
         return read_bytes(at, value, out);
+    case MR_PARAM_JSON:
+        return read_json(at, value, out);
+    case MR_PARAM_OPS:
+        return read_ops(at, value, out);
     }
     return mr_fail(at->err, MR_E_INTERNAL, "unknown parameter kind");
+}
+
+/* ---- Calls ---- */
+mr_status mr_split_call(json_t *item, const char *kind, const char *where, const char **name,
+                        json_t **params, mr_error *err) {
+    *params = NULL;
+    if (json_is_string(item)) {
+        *name = json_string_value(item);
+        return MR_OK;
+    }
+    if (json_is_object(item) && json_object_size(item) == 1) {
+        void *first = json_object_iter(item);
+        *name = json_object_iter_key(first);
+        *params = json_object_iter_value(first);
+        return MR_OK;
+    }
+    mr_error_at_json(err, where);
+    mr_fail(err, MR_E_PARAM, "%s must be an object with one key, its name", kind);
+    mr_hint(err, "write {\"name\": {\"parameter\": value}}");
+    return MR_E_PARAM;
+}
+
+void *mr_new_params(size_t size, const void *user) {
+    void *params = mr_zalloc(1, size);
+    if (params && user && size >= sizeof user) {
+        memcpy(params, &user, sizeof user);
+    }
+    return params;
 }
 
 /* ---- Names ---- */
@@ -363,7 +432,7 @@ mr_status mr_params_fill(const mr_param *rows, json_t *object, const char *where
         MR_TRY(check_keys(rows, object, where, what, ignore, err));
     }
     for (const mr_param *row = rows; row && row->name && status == MR_OK; row++) {
-        const place at = {where, what, row, err};
+        const place at = {where, what, row, json_object_get(object, row->name), err};
         status = fill_one(&at, object, (char *)out + row->offset);
     }
     if (status < 0) {
@@ -375,7 +444,7 @@ mr_status mr_params_fill(const mr_param *rows, json_t *object, const char *where
 void mr_params_free(const mr_param *rows, void *params) {
     for (const mr_param *row = rows; row && row->name; row++) {
         void *member = (char *)params + row->offset;
-        if (row->kind == MR_PARAM_STRING) {
+        if (row->kind == MR_PARAM_STRING || row->kind == MR_PARAM_JSON) {
             free(*(char **)member);
             *(char **)member = NULL;
         } else if (row->kind == MR_PARAM_STRINGS) {
@@ -385,6 +454,8 @@ void mr_params_free(const mr_param *rows, void *params) {
             }
             free(list->v);
             *list = (mr_strings){0, NULL};
+        } else if (row->kind == MR_PARAM_OPS) {
+            mr_inner_ops_free(member);
         }
     }
 }
@@ -415,6 +486,12 @@ static json_t *list_json(const mr_param *row, const void *member) {
     return list;
 }
 
+static json_t *text_json(const char *text) {
+    json_t *value = NULL;
+    json_error_t ignored;
+    return mr_json_load(&value, text, strlen(text), JSON_DECODE_ANY, &ignored) < 0 ? NULL : value;
+}
+
 static json_t *param_json(const mr_param *row, const void *member) {
     switch (row->kind) {
     case MR_PARAM_INT:
@@ -432,6 +509,10 @@ static json_t *param_json(const mr_param *row, const void *member) {
     case MR_PARAM_FLOATS:
     case MR_PARAM_STRINGS:
         return list_json(row, member);
+    case MR_PARAM_JSON:
+        return text_json(*(const char *const *)member);
+    case MR_PARAM_OPS:
+        return mr_inner_ops_json(member);
     }
     return NULL;
 }

@@ -17,6 +17,13 @@ void mr_params_free(const mr_param *rows, void *params);
 /* The struct as a JSON object with every parameter, in the rows' order; NULL: out of memory. */
 json_t *mr_params_json(const mr_param *rows, const void *params);
 
+/* {"name": {params}} or "name": the name and the parameters (borrowed, NULL for none). */
+mr_status mr_split_call(json_t *item, const char *kind, const char *where, const char **name,
+                        json_t **params, mr_error *err);
+
+/* A parameter struct, with what the table wants to find in it. */
+void *mr_new_params(size_t size, const void *user);
+
 /* The known name nearest to a mistyped one, or NULL if none is near. next() gives the names, then
  * NULL. */
 const char *mr_nearest_name(const char *name, const char *(*next)(void *user), void *user);

@@ -41,6 +41,50 @@ uint64_t mr_draw_u64(const mr_key *key, uint32_t draw) {
     return (uint64_t)out[1] << 32 | out[0];
 }
 
+/* Counters side by side, word by word. */
+enum { LANES = 4 };
+
+static void philox_round_lanes(uint32_t c[4][LANES], uint32_t key0, uint32_t key1) {
+    for (int k = 0; k < LANES; k++) {
+        uint64_t product0 = (uint64_t)0xD2511F53u * c[0][k];
+        uint64_t product1 = (uint64_t)0xCD9E8D57u * c[2][k];
+        c[0][k] = (uint32_t)(product1 >> 32) ^ c[1][k] ^ key0;
+        c[2][k] = (uint32_t)(product0 >> 32) ^ c[3][k] ^ key1;
+        c[1][k] = (uint32_t)product1;
+        c[3][k] = (uint32_t)product0;
+    }
+}
+
+static void draw_lanes(const mr_key *key, uint32_t draw, uint64_t first, uint64_t out[LANES]) {
+    uint32_t key0 = (uint32_t)key->seed, key1 = (uint32_t)(key->seed >> 32), c[4][LANES];
+    for (uint32_t k = 0; k < LANES; k++) {
+        c[0][k] = key->epoch;
+        c[1][k] = (uint32_t)(first + k);
+        c[2][k] = key->op;
+        c[3][k] = (uint32_t)((first + k) >> 32) << 16 | (draw & 0xFFFFu);
+    }
+    for (int round = 0; round < 10; round++) {
+        philox_round_lanes(c, key0, key1);
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    for (int k = 0; k < LANES; k++) {
+        out[k] = (uint64_t)c[1][k] << 32 | c[0][k];
+    }
+}
+
+void mr_draw_u64_run(const mr_key *key, uint32_t draw, int64_t count, uint64_t *out) {
+    int64_t i = 0;
+    for (; count - i >= LANES; i += LANES) {
+        draw_lanes(key, draw, key->sample + (uint64_t)i, out + i);
+    }
+    for (; i < count; i++) {
+        mr_key at = *key;
+        at.sample += (uint64_t)i;
+        out[i] = mr_draw_u64(&at, draw);
+    }
+}
+
 double mr_draw_unit(const mr_key *key, uint32_t draw) {
     return (double)(mr_draw_u64(key, draw) >> 11) * 0x1p-53;
 }
@@ -69,17 +113,54 @@ double mr_exact_exp(double x) {
     return ldexp(sum, (int)k);
 }
 
-double mr_exact_log(double x) {
-    int exponent = 0;
-    double m = frexp(x, &exponent); /* [0.5, 1) */
-    if (m < 0x1.6a09e667f3bcdp-1) { /* keep m in [sqrt(1/2), sqrt(2)) */
-        m *= 2.0;
-        exponent--;
-    }
+/* The logarithm of m * 2^exponent, m in [sqrt(1/2), sqrt(2)). */
+static inline double log_of_parts(double m, double exponent) {
     double s = (m - 1.0) / (m + 1.0), s2 = s * s; /* log m = 2 atanh s, |s| <= 0.172 */
     double sum = 0.0;
     for (int i = 25; i >= 1; i -= 2) {
         sum = sum * s2 + 1.0 / i;
     }
     return exponent * LN2_HIGH + (2.0 * s * sum + exponent * LN2_LOW);
+}
+
+double mr_exact_log(double x) {
+    int exponent = 0;
+    double m = frexp(x, &exponent);        /* [0.5, 1) */
+    bool small = m < 0x1.6a09e667f3bcdp-1; /* the root of 1/2 */
+    return log_of_parts(small ? m * 2.0 : m, small ? exponent - 1 : exponent);
+}
+
+/* The same without a branch or a call, so that compilers make vectors of it: an exponent of e is
+ * e + 1022 in the upper bits, and becomes a float64 as the low bits of 2^52. Positive numbers
+ * compare as their bits do. */
+static inline __attribute__((always_inline)) void logs(double *values, size_t n) {
+    const uint64_t sqrt_half = 0x3FE6A09E667F3BCDu, one = (uint64_t)1 << 52;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits, m_bits, e_bits, small;
+        double m, e;
+        memcpy(&bits, &values[i], sizeof bits);
+        m_bits = (bits & (one - 1)) | 0x3FE0000000000000u;
+        small = (m_bits - sqrt_half) >> 63;
+        m_bits += small << 52;
+        e_bits = ((bits >> 52) - small) | 0x4330000000000000u;
+        memcpy(&m, &m_bits, sizeof m);
+        memcpy(&e, &e_bits, sizeof e);
+        values[i] = log_of_parts(m, e - (0x1p52 + 1022.0));
+    }
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void logs_avx2(double *values, size_t n) {
+    logs(values, n);
+}
+#endif
+
+void mr_exact_logs(double *values, size_t n) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        logs_avx2(values, n);
+        return;
+    }
+#endif
+    logs(values, n);
 }

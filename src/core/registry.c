@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/memory.h"
 
 #define X(stem) extern const mr_op_class mr_op_##stem;
 #include "op_list.inc"
@@ -102,12 +103,77 @@ static mr_status refuse_abi(const char *what, const char *name, uint32_t abi, ui
     return MR_E_UNSUPPORTED;
 }
 
-mr_status mr_op_check_abi(const mr_op_class *op, mr_error *err) {
-    bool same = op->abi == MR_OP_ABI && op->size == sizeof *op;
-    return same ? MR_OK : refuse_abi("op", op->name, op->abi, op->size, err);
+static size_t count(const void *const *list) {
+    size_t n = 0;
+    while (list && list[n]) {
+        n++;
+    }
+    return n;
 }
 
-mr_status mr_source_check_abi(const mr_source_class *source, mr_error *err) {
-    bool same = source->abi == MR_SOURCE_ABI && source->size == sizeof *source;
-    return same ? MR_OK : refuse_abi("source", source->name, source->abi, source->size, err);
+/* NULL: there is no memory. */
+static void *copy_of(mr_own_tables *own, const void *table, size_t size, size_t full) {
+    void *copy = mr_zalloc(1, full);
+    if (copy) {
+        memcpy(copy, table, size);
+        own->copies[own->n_copies++] = copy;
+    }
+    return copy;
+}
+
+/* Up to the slots that every version had. */
+enum {
+    LEAST_OP = offsetof(mr_op_class, produce),
+    LEAST_SOURCE = offsetof(mr_source_class, gather)
+};
+
+static mr_status own_op(mr_own_tables *own, const mr_op_class *op, const mr_op_class **out,
+                        mr_error *err) {
+    bool fits = op->abi == MR_OP_ABI && op->size >= LEAST_OP && op->size <= sizeof *op;
+    if (!fits) {
+        return refuse_abi("op", op->name, op->abi, op->size, err);
+    }
+    *out = op->size == sizeof *op ? op : copy_of(own, op, op->size, sizeof *op);
+    return *out ? MR_OK : mr_fail_memory(err, sizeof *op);
+}
+
+static mr_status own_source(mr_own_tables *own, const mr_source_class *source,
+                            const mr_source_class **out, mr_error *err) {
+    bool fits = source->abi == MR_SOURCE_ABI && source->size >= LEAST_SOURCE &&
+                source->size <= sizeof *source;
+    if (!fits) {
+        return refuse_abi("source", source->name, source->abi, source->size, err);
+    }
+    *out = source->size == sizeof *source ? source
+                                          : copy_of(own, source, source->size, sizeof *source);
+    return *out ? MR_OK : mr_fail_memory(err, sizeof *source);
+}
+
+mr_status mr_tables_own(mr_own_tables *own, const mr_op_class *const *given_ops,
+                        const mr_source_class *const *given_sources, mr_error *err) {
+    size_t n_ops = count((const void *const *)given_ops);
+    size_t n_sources = count((const void *const *)given_sources);
+    *own = (mr_own_tables){.ops = mr_zalloc(n_ops + 1, sizeof *own->ops),
+                           .sources = mr_zalloc(n_sources + 1, sizeof *own->sources),
+                           .copies = mr_zalloc(n_ops + n_sources + 1, sizeof *own->copies)};
+    if (!own->ops || !own->sources || !own->copies) {
+        return mr_fail_memory(err, (n_ops + n_sources + 1) * sizeof *own->copies);
+    }
+    for (size_t i = 0; i < n_ops; i++) {
+        MR_TRY(own_op(own, given_ops[i], &own->ops[i], err));
+    }
+    for (size_t i = 0; i < n_sources; i++) {
+        MR_TRY(own_source(own, given_sources[i], &own->sources[i], err));
+    }
+    return MR_OK;
+}
+
+void mr_tables_free(mr_own_tables *own) {
+    for (size_t i = 0; i < own->n_copies; i++) {
+        mr_free(own->copies[i]);
+    }
+    mr_free(own->ops);
+    mr_free(own->sources);
+    mr_free(own->copies);
+    *own = (mr_own_tables){0};
 }

@@ -16,11 +16,15 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "io/far.h"
 #include "io/whole.h"
 
 /* ---- Wording ---- */
 mr_status mr_open_failed(const char *path, int sys, mr_error *err) {
     char shown[256];
+    if (sys == ENXIO || sys == ENODEV) {
+        return mr_fail(err, MR_E_UNSUPPORTED, "not a regular file but a socket or a device");
+    }
     mr_status code = sys == ENOENT || sys == ENOTDIR ? MR_E_NOT_FOUND
                      : sys == ENOMEM                 ? MR_E_MEMORY
                                                      : MR_E_IO;
@@ -48,10 +52,10 @@ mr_status mr_file_shrank(int64_t offset, mr_error *err) {
 }
 
 /* ---- Extents ---- */
-static int open_for_reading(const char *path) {
+static int open_for_reading(const mr_extent *extent) {
     int fd;
     do {
-        fd = open(path, MR_OPEN_FLAGS);
+        fd = openat(MR_EXTENT_FOLDER(extent), extent->path, MR_OPEN_FLAGS);
     } while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -62,6 +66,11 @@ mr_status mr_extent_check(const mr_extent *extent, uint32_t mode, int64_t file_s
         return mr_fail(err, MR_E_UNSUPPORTED, "not a regular file%s",
                        S_ISDIR(mode) ? " but a folder" : "");
     }
+    return mr_extent_check_size(extent, file_size, out, err);
+}
+
+mr_status mr_extent_check_size(const mr_extent *extent, int64_t file_size, mr_open_extent *out,
+                               mr_error *err) {
     int64_t length = extent->length >= 0 ? extent->length : file_size - extent->offset;
     if (length < 0 || extent->offset < 0 || length > file_size - extent->offset) {
         return mr_fail(err, MR_E_CORRUPT, "the file has %lld bytes, wanted %lld from byte %lld",
@@ -75,12 +84,38 @@ mr_status mr_extent_check(const mr_extent *extent, uint32_t mode, int64_t file_s
     }
     out->offset = extent->offset;
     out->size = (size_t)length;
+    out->file_size = file_size;
+    return MR_OK;
+}
+
+/* An object whose version is known needs no look. */
+static mr_status open_far(const mr_extent *extent, mr_open_extent *out, mr_error *err) {
+    mr_far_pin pin;
+    char *name = strdup(extent->path);
+    if (!name) {
+        return mr_fail_memory(err, strlen(extent->path));
+    }
+    mr_status status = mr_far_pin_names(&name, 1, err);
+    if (status == MR_OK) {
+        mr_far_pin_of(name, &pin);
+        status = mr_extent_check_size(extent, pin.size, out, err);
+    }
+    if (status < 0) {
+        free(name);
+        return status;
+    }
+    out->fd = -1;
+    out->far = name;
     return MR_OK;
 }
 
 mr_status mr_extent_open(const mr_extent *extent, mr_open_extent *out, mr_error *err) {
     struct stat info;
-    int fd = open_for_reading(extent->path);
+    out->far = NULL;
+    if (mr_is_far(extent->path)) {
+        return open_far(extent, out, err);
+    }
+    int fd = open_for_reading(extent);
     if (fd < 0) {
         return mr_open_failed(extent->path, errno, err);
     }
@@ -97,6 +132,9 @@ mr_status mr_extent_open(const mr_extent *extent, mr_open_extent *out, mr_error 
 
 mr_status mr_extent_read(const mr_open_extent *open, void *data, mr_error *err) {
     size_t done = 0;
+    if (open->far) {
+        return mr_far_read(open->far, open->offset, open->size, data, err);
+    }
     while (done < open->size) {
         int64_t at = open->offset + (int64_t)done;
         ssize_t n = pread(open->fd, (char *)data + done, open->size - done, at);
@@ -112,7 +150,11 @@ mr_status mr_extent_read(const mr_open_extent *open, void *data, mr_error *err) 
 }
 
 void mr_extent_close(const mr_open_extent *open) {
-    close(open->fd);
+    if (open->far) {
+        free(open->far);
+    } else {
+        close(open->fd);
+    }
 }
 
 /* ---- Whole small files ---- */
@@ -124,8 +166,8 @@ static mr_status load_failed(const char *path, mr_status status, mr_error *err) 
 }
 
 mr_status mr_file_load(const char *path, size_t limit, char **out, size_t *size, mr_error *err) {
-    const mr_extent extent = {path, 0, -1, (int64_t)limit};
-    mr_open_extent open = {-1, 0, 0};
+    const mr_extent extent = {.path = path, .length = -1, .limit = (int64_t)limit};
+    mr_open_extent open = {.fd = -1};
     mr_status opened = mr_extent_open(&extent, &open, err);
     if (opened < 0) {
         return load_failed(path, opened, err);
@@ -133,7 +175,7 @@ mr_status mr_file_load(const char *path, size_t limit, char **out, size_t *size,
     char *data = malloc(open.size + 1);
     mr_status status = data ? mr_extent_read(&open, data, err) : mr_fail_memory(err, open.size + 1);
     mr_extent_close(&open);
-    if (status < 0) {
+    if (status < 0 || !data) {
         free(data);
         return load_failed(path, status, err);
     }
@@ -230,11 +272,29 @@ static bool has_no_times(const struct stat *info) {
     return info->st_ctim.tv_nsec == 0 && info->st_ctim.tv_sec == info->st_mtim.tv_sec;
 }
 
-bool mr_file_identity(const char *path, int64_t limit, uint64_t out[2]) {
+bool mr_extent_identity(const mr_extent *extent, uint64_t out[2]) {
     struct stat info;
     struct statvfs system = {0};
-    return stat(path, &info) == 0 && (!has_no_times(&info) || statvfs(path, &system) == 0) &&
-           name_file(&info, &system, limit, out);
+    const int folder = MR_EXTENT_FOLDER(extent);
+    if (mr_is_far(extent->path)) {
+        return mr_far_identity(extent->path, out);
+    }
+    if (fstatat(folder, extent->path, &info, 0) != 0) {
+        return false;
+    }
+    if (has_no_times(&info)) {
+        int fd = openat(folder, extent->path, O_PATH | O_CLOEXEC);
+        bool told = fd >= 0 && fstatvfs(fd, &system) == 0;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return told && name_file(&info, &system, extent->limit, out);
+    }
+    return name_file(&info, &system, extent->limit, out);
+}
+
+bool mr_file_identity(const char *path, int64_t limit, uint64_t out[2]) {
+    return mr_extent_identity(&(mr_extent){.path = path, .limit = limit}, out);
 }
 
 bool mr_open_file_identity(int fd, uint64_t out[2]) {
@@ -242,4 +302,34 @@ bool mr_open_file_identity(int fd, uint64_t out[2]) {
     struct statvfs system = {0};
     return fstat(fd, &info) == 0 && (!has_no_times(&info) || fstatvfs(fd, &system) == 0) &&
            name_file(&info, &system, INT64_MAX, out);
+}
+
+bool mr_open_extent_identity(const mr_open_extent *open, uint64_t out[2]) {
+    return open->far ? mr_far_identity(open->far, out) : mr_open_file_identity(open->fd, out);
+}
+
+bool mr_extent_identity_abroad(const mr_extent *extent, uint64_t out[2]) {
+    struct stat info;
+    if (mr_is_far(extent->path)) {
+        return mr_far_identity(extent->path, out);
+    }
+    if (fstatat(MR_EXTENT_FOLDER(extent), extent->path, &info, 0) != 0 || !S_ISREG(info.st_mode) ||
+        has_no_times(&info) || !is_settled(&info.st_ctim)) {
+        return false;
+    }
+    mr_hash128 name = mr_hash(extent->path, strlen(extent->path));
+    const uint64_t words[] = {
+        name.low,
+        name.high,
+        (uint64_t)info.st_ino,
+        (uint64_t)info.st_size,
+        (uint64_t)info.st_mtim.tv_sec,
+        (uint64_t)info.st_mtim.tv_nsec,
+        (uint64_t)info.st_ctim.tv_sec,
+        (uint64_t)info.st_ctim.tv_nsec,
+    };
+    mr_hash128 hash = mr_hash(words, sizeof words);
+    out[0] = hash.low;
+    out[1] = hash.high;
+    return true;
 }

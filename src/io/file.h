@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* file.h - reading samples from files, one at a time and to the end, and replacing small files
- * safely. Interrupted and short calls are continued. */
+ * safely. Interrupted and short calls are continued. Objects on servers (far_name.h) are opened and
+ * read as files are. */
 #ifndef MR_IO_FILE_H
 #define MR_IO_FILE_H
 
@@ -11,6 +12,8 @@ typedef struct mr_open_extent {
     int fd;
     int64_t offset;
     size_t size;
+    int64_t file_size; /* when it was opened */
+    char *far;         /* the pinned name of an object on a server, which has no fd; else NULL */
 } mr_open_extent;
 
 /* Opens a regular file and checks the extent against its size and limit. */
@@ -23,17 +26,31 @@ mr_status mr_extent_read(const mr_open_extent *open, void *data, mr_error *err);
  * False: not a file that a sample of at most `limit` bytes can be made of, or changed so recently
  * that one more change might not show. */
 bool mr_file_identity(const char *path, int64_t limit, uint64_t out[2]);
+bool mr_extent_identity(const mr_extent *extent, uint64_t out[2]); /* of its file */
 bool mr_open_file_identity(int fd, uint64_t out[2]);
+bool mr_open_extent_identity(const mr_open_extent *open, uint64_t out[2]);
+
+/* The same for who sees the file under the same path, from the extent's folder on, on another
+ * machine: without the device's number, which is a mount's. False, too, where the file system tells
+ * no times. */
+bool mr_extent_identity_abroad(const mr_extent *extent, uint64_t out[2]);
 void mr_extent_close(const mr_open_extent *open);
 
 /* The checks of mr_extent_open for a file opened by other means; mode and file_size from stat. */
 mr_status mr_extent_check(const mr_extent *extent, uint32_t mode, int64_t file_size,
                           mr_open_extent *out, mr_error *err);
 
+/* The same for a regular file that is open, whose size is known. */
+mr_status mr_extent_check_size(const mr_extent *extent, int64_t file_size, mr_open_extent *out,
+                               mr_error *err);
+
 /* The errors of opening and reading, worded once for every back-end. */
 mr_status mr_open_failed(const char *path, int sys, mr_error *err);
 mr_status mr_read_failed(int sys, int64_t offset, mr_error *err);
 mr_status mr_file_shrank(int64_t offset, mr_error *err);
+
+/* What the extent's path is relative to. */
+#define MR_EXTENT_FOLDER(extent) ((extent)->folder > 0 ? (extent)->folder - 1 : AT_FDCWD)
 
 #define MR_OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) /* never wait for a FIFO */
 

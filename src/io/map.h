@@ -14,8 +14,12 @@ typedef struct mr_map {
     int fd; /* of the file that is mapped, whatever its name means by now; -1: none */
 } mr_map;
 
-/* Maps a regular file. On failure the map is empty and may be closed all the same. */
+/* Maps a regular file, or a copy of an object on a server, which is on disk as long as the map. On
+ * failure the map is empty and may be closed all the same. */
 mr_status mr_map_open(mr_map *map, const char *path, mr_error *err);
 void mr_map_close(mr_map *map);
+
+/* Closes the file and keeps the memory: where there are more files than may be open at once. */
+void mr_map_keep_memory(mr_map *map);
 
 #endif

@@ -91,7 +91,8 @@ void mr_uring_start(mr_uring *ring, mr_uring_read *read) {
     struct io_uring_sqe *entry = next_entry(ring);
     read->is_open = false;
     read->done = 0;
-    io_uring_prep_openat(entry, AT_FDCWD, read->extent.path, MR_OPEN_FLAGS, 0);
+    io_uring_prep_openat(entry, MR_EXTENT_FOLDER(&read->extent), read->extent.path, MR_OPEN_FLAGS,
+                         0);
     io_uring_sqe_set_data(entry, read);
 }
 
@@ -107,11 +108,17 @@ void mr_uring_give(mr_uring *ring, mr_uring_read *read, void *data) {
 }
 
 void mr_uring_finish(mr_uring_read *read, mr_status status) {
-    if (read->is_open) {
+    if (read->is_open && !read->is_lent) {
         mr_extent_close(&read->open);
-        read->is_open = false;
     }
+    read->is_open = false;
     read->status = status;
+}
+
+void mr_uring_lend(mr_uring_read *read, int fd) {
+    read->is_open = read->is_lent = true;
+    read->done = 0;
+    read->open.fd = fd;
 }
 
 /* ---- Answers: true when the caller should hear of it ---- */
@@ -222,6 +229,11 @@ void mr_uring_give(mr_uring *ring, mr_uring_read *read, void *data) {
 
 void mr_uring_finish(mr_uring_read *read, mr_status status) {
     read->status = status;
+}
+
+void mr_uring_lend(mr_uring_read *read, int fd) {
+    (void)read;
+    (void)fd;
 }
 
 mr_status mr_uring_wait(mr_uring *ring, mr_uring_event *event, mr_uring_read **read,

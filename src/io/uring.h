@@ -21,6 +21,7 @@ typedef struct mr_uring_read {
     void *data;
     size_t done;
     bool is_open;
+    bool is_lent; /* open.fd is somebody else's: not to be closed */
 } mr_uring_read;
 
 typedef enum mr_uring_event {
@@ -34,6 +35,8 @@ mr_status mr_uring_open(mr_uring **out, uint32_t depth, mr_error *err);
 void mr_uring_close(mr_uring *ring);
 
 void mr_uring_start(mr_uring *ring, mr_uring_read *read);
+void mr_uring_lend(mr_uring_read *read,
+                   int fd); /* instead of start: a file that is open; give follows */
 void mr_uring_give(mr_uring *ring, mr_uring_read *read, void *data); /* open.size is not 0 */
 void mr_uring_finish(mr_uring_read *read, mr_status status); /* closes the file; no event follows */
 

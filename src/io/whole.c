@@ -85,6 +85,19 @@ int mr_whole_open(mr_whole_file *file, const char *path) {
     return file->fd >= 0 ? 0 : errno;
 }
 
+int mr_whole_write(const mr_whole_file *file, const void *data, size_t size) {
+    const char *at = data;
+    while (size > 0) {
+        ssize_t n = write(file->fd, at, size);
+        if (n < 0 && errno != EINTR) {
+            return errno;
+        }
+        at += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
 int mr_whole_close(mr_whole_file *file, int failed) {
     if (close(file->fd) != 0 && !failed) {
         failed = errno;

@@ -6,6 +6,7 @@
 #define MR_IO_WHOLE_H
 
 #include <limits.h>
+#include <stddef.h>
 
 typedef struct mr_whole_file {
     int fd;
@@ -13,8 +14,10 @@ typedef struct mr_whole_file {
     char temporary[PATH_MAX]; /* its name until it is whole; "": written in place */
 } mr_whole_file;
 
-/* Both return 0 or an errno. */
+/* All return 0 or an errno. */
 int mr_whole_open(mr_whole_file *file, const char *path);
+
+int mr_whole_write(const mr_whole_file *file, const void *data, size_t size);
 
 /* Closes it; where nothing failed (0, else an errno that is given back) it gets its name. */
 int mr_whole_close(mr_whole_file *file, int failed);

@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 
 #include "core/cpu.h"
+#include "kernels/sound.h"
 
 static const mr_kernels scalar = {
     .name = "scalar",
@@ -12,6 +13,13 @@ static const mr_kernels scalar = {
     .lookup_16 = mr_lookup_16_scalar,
     .split = mr_split_scalar,
     .mirror = mr_mirror_scalar,
+    .sound = &mr_sound_scalar,
+    .jpeg = {.idct = mr_jpeg_idct_scalar,
+             .widen = mr_jpeg_widen_scalar,
+             .heighten = mr_jpeg_heighten_scalar,
+             .enlarge = mr_jpeg_enlarge_scalar,
+             .to_rgb = mr_jpeg_to_rgb_scalar,
+             .unstuff = mr_jpeg_unstuff_scalar},
 };
 
 #if defined(__x86_64__)
@@ -23,6 +31,14 @@ static const mr_kernels avx2 = {
     .lookup_16 = mr_lookup_16_avx2,
     .split = mr_split_avx2,
     .mirror = mr_mirror_avx2,
+    .sound = &mr_sound_avx2,
+    .jpeg = {.idct = mr_jpeg_idct_avx2,
+             .widen = mr_jpeg_widen_avx2,
+             .heighten = mr_jpeg_heighten_avx2,
+             .enlarge = mr_jpeg_enlarge_avx2,
+             .to_rgb = mr_jpeg_to_rgb_avx2,
+             .unstuff = mr_jpeg_unstuff_avx2},
+    .cpu = MR_CPU_AVX2,
 };
 #endif
 

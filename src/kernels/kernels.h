@@ -9,6 +9,8 @@
 
 #include <millrace/types.h>
 
+#include "kernels/jpeg.h"
+
 /* ---- Resampling -----------------------------------------------------------------------------
  * An output pixel is a weighted sum of `count` input pixels from `first` on. Weights are fixed
  * point with MR_TAP_BITS bits behind the point, as Pillow's are; beside each stand its two parts,
@@ -52,13 +54,18 @@ typedef struct mr_kernels {
 
     /* One row with its pixels in reverse order. out and in do not overlap. */
     void (*mirror)(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels);
+
+    const struct mr_sound_kernels *sound; /* kernels/sound.h */
+    mr_jpeg_kernels jpeg;
+
+    uint32_t cpu; /* features of core/cpu.h that it takes for granted */
 } mr_kernels;
 
 /* The best variant for a set of features of core/cpu.h; 0 is the scalar reference. */
 const mr_kernels *mr_kernels_for(uint32_t cpu_features);
 
 /* ---- Resampling, from the top ---------------------------------------------------------------- */
-typedef enum mr_filter { MR_BILINEAR, MR_BICUBIC, MR_NEAREST } mr_filter;
+typedef enum mr_filter { MR_BILINEAR, MR_BICUBIC, MR_NEAREST, MR_LANCZOS, MR_BOX } mr_filter;
 
 /* A rectangle of pixels inside a larger image. */
 typedef struct mr_pixels {

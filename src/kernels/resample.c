@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/angle.h"
+
 #define ALIGN 64u
 
 /* ---- Filters ---- */
@@ -27,6 +29,23 @@ static double bicubic(double x) {
     return x < 2.0 ? (((x - 5.0) * x + 8.0) * x - 4.0) * a : 0.0;
 }
 
+static double sinc(double x) {
+    if (x == 0.0) {
+        return 1.0;
+    }
+    x = x * MR_PI;
+    return mr_exact_sin(x) / x;
+}
+
+/* A sinc under the middle lobe of one three times as wide. */
+static double lanczos(double x) {
+    return x >= -3.0 && x < 3.0 ? sinc(x) * sinc(x / 3.0) : 0.0;
+}
+
+static double box(double x) {
+    return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
+}
+
 typedef struct filter_row {
     double (*at)(double x);
     double support;
@@ -35,6 +54,8 @@ typedef struct filter_row {
 static const filter_row filters[] = {
     [MR_BILINEAR] = {bilinear, 1.0},
     [MR_BICUBIC] = {bicubic, 2.0},
+    [MR_LANCZOS] = {lanczos, 3.0},
+    [MR_BOX] = {box, 0.5},
 };
 
 /* ---- Weights of one axis ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cache.c - the place in a pipeline where samples are kept. The table names the parameters and
- * passes its input on unchanged; storing and finding are the engine's (run/cache.h). It can be the
- * head of a stream: then later ops take the rows they want straight from the stored image. */
+ * passes its input on unchanged; storing and finding are the engine's (run/cache/cache.h). It can
+ * be the head of fused ops: then later ops take the rows they want straight from the stored image.
+ */
 /* MR_REQUIRES(lmdb) */
 #include <millrace/op.h>
 #include <string.h>
@@ -63,7 +64,7 @@ static mr_status produce(const void *params, mr_call *call, const mr_view *in, c
     return MR_OK;
 }
 
-/* In the middle of a stream nothing is kept, and rows go on as they come. */
+/* In the middle of fused ops nothing is kept, and rows go on as they come. */
 static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
                       const mr_region *wanted, mr_region *needed, mr_error *err) {
     (void)params;
@@ -86,6 +87,7 @@ static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, co
 }
 
 static const char *const tiers[] = {"disk", "memory", NULL};
+static const char *const keeps[] = {"samples", "index", "auto", NULL}; /* as MR_KEEP_... */
 
 static const mr_param rows[] = {
     {.name = "size",
@@ -120,6 +122,15 @@ static const mr_param rows[] = {
      .offset = offsetof(mr_store_params, group),
      .fallback = "false",
      .doc = "Share the store with the folder's group; else it is the user's alone."},
+    {.name = "keep",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(mr_store_params, keep),
+     .fallback = "\"samples\"",
+     .choices = keeps,
+     .doc = "samples: as they are here, and what decode_image behind it finds out about their "
+            "files (where the rows of a JPEG begin). index: the latter alone. auto: of a "
+            "pipeline's caches that say so, the one that pays works, as a model of the costs says "
+            "when the loader is opened."},
     {.name = NULL},
 };
 
@@ -134,8 +145,8 @@ const mr_op_class mr_op_cache = {
     .summary = "Keeps samples as they are here, for every later epoch, run and job.",
     .doc = "Everything before it must be deterministic. A sample is named by its content (files: "
            "inode, size and times of change) and by the ops before the cache with their "
-           "parameters and versions, so pipelines that begin alike share the work, and nothing "
-           "stale is served. Bytes are the same with and without it; a store that fails is "
+           "parameters, versions and libraries, so pipelines that begin alike share the work, and "
+           "nothing stale is served. Bytes are the same with and without it; a store that fails is "
            "reported once, and the samples are made again. See docs/cache.md.",
     .flags = MR_OP_STORES,
     .version = 1,

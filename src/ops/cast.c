@@ -26,16 +26,17 @@ typedef struct tables {
 } tables;
 
 static bool is_number(mr_dtype dtype) {
-    return dtype == MR_U8 || dtype == MR_F16 || dtype == MR_BF16 || dtype == MR_F32;
+    return dtype == MR_U8 || dtype == MR_U16 || dtype == MR_F16 || dtype == MR_BF16 ||
+           dtype == MR_F32;
 }
 
 static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
     const cast_params *p = params;
     if (!is_number(in->dtype)) {
-        return mr_fail(err, MR_E_TYPE, "needs uint8, float16, bfloat16 or float32, not %s",
+        return mr_fail(err, MR_E_TYPE, "needs uint8, uint16, float16, bfloat16 or float32, not %s",
                        mr_dtype_name(in->dtype));
     }
-    if (p->scale && (in->dtype == MR_U8) == (dtypes[p->dtype] == MR_U8)) {
+    if (p->scale && in->dtype != MR_U16 && (in->dtype == MR_U8) == (dtypes[p->dtype] == MR_U8)) {
         mr_fail(err, MR_E_TYPE, "scale is for casts between uint8 and a float, not %s to %s",
                 mr_dtype_name(in->dtype), dtype_names[p->dtype]);
         mr_hint(err, "leave out \"scale\"");
@@ -66,7 +67,7 @@ static void close_tables(void *state) {
 }
 
 /* Element i of an input that need not be aligned. */
-static float load(const mr_view *in, size_t i) {
+static float load(const cast_params *p, const mr_view *in, size_t i) {
     const unsigned char *bytes = in->data;
     uint16_t half;
     float value;
@@ -75,6 +76,9 @@ static float load(const mr_view *in, size_t i) {
         return value;
     }
     memcpy(&half, bytes + 2 * i, sizeof half);
+    if (in->type.dtype == MR_U16) {
+        return p->scale ? (float)half / 65535.0f : (float)half;
+    }
     return in->type.dtype == MR_F16 ? mr_float_of_f16(half) : mr_float_of_bf16(half);
 }
 
@@ -96,12 +100,9 @@ static void store(const cast_params *p, mr_view *out, size_t i, float value) {
     }
 }
 
-static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
-                     mr_error *err) {
-    const cast_params *p = params;
+static void convert(const cast_params *p, const mr_call *call, const mr_view *in, mr_view *out) {
     const tables *t = call->state;
     size_t n = in->size / mr_dtype_size(in->type.dtype);
-    (void)err;
     if (in->type.dtype == out->type.dtype) {
         memcpy(out->data, in->data, in->size);
     } else if (in->type.dtype == MR_U8 && out->type.dtype == MR_F32) {
@@ -110,8 +111,28 @@ static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_vi
         call->kernels->lookup_16(out->data, in->data, n, 1, t->of_16, 0);
     } else {
         for (size_t i = 0; i < n; i++) {
-            store(p, out, i, load(in, i));
+            store(p, out, i, load(p, in, i));
         }
+    }
+}
+
+static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                     mr_error *err) {
+    (void)err;
+    convert(params, call, in, out);
+    return MR_OK;
+}
+
+/* Values without gaps are one long value. */
+static mr_status run_rows(const void *params, mr_call *call, int64_t n, const mr_column *in,
+                          const mr_column *out, mr_error *err) {
+    bool packed = mr_column_is_packed(in) && mr_column_is_packed(out);
+    (void)err;
+    for (int64_t i = 0; i < (packed && n > 0 ? 1 : n); i++) {
+        mr_view from = mr_column_value(in, i), to = mr_column_value(out, i);
+        from.size *= packed ? (size_t)n : 1;
+        to.size *= packed ? (size_t)n : 1;
+        convert(params, call, &from, &to);
     }
     return MR_OK;
 }
@@ -126,7 +147,8 @@ static const mr_param rows[] = {
      .kind = MR_PARAM_BOOL,
      .offset = offsetof(cast_params, scale),
      .fallback = "false",
-     .doc = "uint8 to float: divide by 255; float to uint8: multiply by 255."},
+     .doc = "uint8 to float: divide by 255; uint16: by 65535; float or uint16 to uint8: multiply "
+            "by 255."},
     {.name = NULL},
 };
 
@@ -152,5 +174,6 @@ const mr_op_class mr_op_cast = {
     .open = open_tables,
     .close = close_tables,
     .run = run,
+    .run_rows = run_rows,
     .examples = examples,
 };

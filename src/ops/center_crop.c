@@ -8,12 +8,13 @@
 #include "core/error.h"
 
 typedef struct center_crop_params {
+    mr_crop_params crop;
     mr_ints size;
 } center_crop_params;
 
 static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
     const center_crop_params *p = params;
-    MR_TRY(mr_image_check(in, err));
+    MR_TRY(mr_image_check_any(in, err));
     return mr_image_resized(in, mr_size_height(&p->size), mr_size_width(&p->size), out, err);
 }
 
@@ -23,34 +24,18 @@ static int64_t start_of(int64_t side, int64_t length) {
     return side < length ? -((length - side) / 2) : (int64_t)rint((double)(side - length) / 2.0);
 }
 
-static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
-                     mr_error *err) {
-    const center_crop_params *p = params;
-    mr_pixels image = mr_image_pixels(in);
-    int64_t height = mr_size_height(&p->size), width = mr_size_width(&p->size);
-    (void)call;
-    (void)err;
-    mr_image_window(&image, start_of(image.height, height), start_of(image.width, width), out->data,
-                    height, width);
-    return MR_OK;
+static mr_place place(const void *params, const mr_key *key, const mr_type *in,
+                      const mr_type *out) {
+    (void)params;
+    (void)key;
+    return (mr_place){start_of(in->dims[0], out->dims[0]), start_of(in->dims[1], out->dims[1])};
 }
 
-static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
-                      const mr_region *wanted, mr_region *needed, mr_error *err) {
-    (void)params;
-    (void)call;
+static mr_status check(void *params, mr_error *err) {
+    center_crop_params *p = params;
     (void)err;
-    *needed = mr_window_needs(in, start_of(in->dims[0], out->dims[0]),
-                              start_of(in->dims[1], out->dims[1]), wanted);
+    p->crop.place = place;
     return MR_OK;
-}
-
-static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
-                      mr_rows *own, mr_error *err) {
-    const int64_t *in = flow->in->dims, *out = flow->out->dims;
-    (void)params;
-    return mr_window_pass(call, flow, start_of(in[0], out[0]), start_of(in[1], out[1]), to, own,
-                          err);
 }
 
 static const mr_param rows[] = {
@@ -78,12 +63,15 @@ const mr_op_class mr_op_center_crop = {
     .doc = "Starts at round((side - size) / 2), halves to even, as torchvision does. Where the "
            "image is smaller, zeros are put around it: floor((size - side) / 2) before it, the "
            "rest behind it.",
+    .flags = MR_OP_SIZED,
     .version = 1,
     .param_size = sizeof(center_crop_params),
     .params = rows,
+    .check = check,
     .plan = plan,
-    .run = run,
-    .want = want,
-    .pass = pass,
+    .run = mr_crop_run,
+    .follow = mr_crop_follow,
+    .want = mr_crop_want,
+    .pass = mr_crop_pass,
     .examples = examples,
 };

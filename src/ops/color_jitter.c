@@ -5,7 +5,7 @@
  * The arithmetic is Pillow's: a blend is first + factor * (second - first) in float32, cut to a
  * byte; hue is shifted in Pillow's 8-bit HSV, whose conversions mix float32 and double. Where a
  * value is rounded to float32 is part of the result. */
-#include "ops/image.h"
+#include "ops/enhance.h"
 
 #include <millrace/millrace.h>
 #include <stddef.h>
@@ -73,41 +73,6 @@ static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_er
     MR_TRY(mr_image_check(in, err));
     *out = *in;
     return MR_OK;
-}
-
-/* ---- Blends ---- */
-static inline uint8_t blend(uint8_t first, uint8_t second, float factor) {
-    float value = (float)first + factor * (float)(second - first);
-    return (uint8_t)(value <= 0.0f ? 0.0f : value >= 255.0f ? 255.0f : value);
-}
-
-/* Every byte blended with the same one. */
-static void blend_with(uint8_t *bytes, size_t size, uint8_t base, float factor) {
-    uint8_t table[256];
-    for (int i = 0; i < 256; i++) {
-        table[i] = blend(base, (uint8_t)i, factor);
-    }
-    for (size_t i = 0; i < size; i++) {
-        bytes[i] = table[bytes[i]];
-    }
-}
-
-/* The mean grey, rounded: halves up. */
-static uint8_t mean_grey(const uint8_t *bytes, size_t pixels, size_t channels) {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < pixels; i++) {
-        sum += channels == 3 ? mr_luma(bytes + 3 * i) : bytes[i];
-    }
-    return (uint8_t)((double)sum / (double)pixels + 0.5);
-}
-
-static void saturate(uint8_t *bytes, size_t pixels, float factor) {
-    for (size_t i = 0; i < pixels; i++, bytes += 3) {
-        uint8_t grey = mr_luma(bytes);
-        bytes[0] = blend(grey, bytes[0], factor);
-        bytes[1] = blend(grey, bytes[1], factor);
-        bytes[2] = blend(grey, bytes[2], factor);
-    }
 }
 
 /* ---- Hue ---- */
@@ -218,11 +183,11 @@ static void close_tables(void *state) {
 static void apply_part(int part, double factor, uint8_t *bytes, size_t pixels, size_t channels,
                        const hsv_tables *t) {
     if (part == BRIGHTNESS) {
-        blend_with(bytes, pixels * channels, 0, (float)factor);
+        mr_enhance_brightness(bytes, pixels * channels, (float)factor);
     } else if (part == CONTRAST) {
-        blend_with(bytes, pixels * channels, mean_grey(bytes, pixels, channels), (float)factor);
-    } else if (channels == 3 && part == SATURATION) {
-        saturate(bytes, pixels, (float)factor);
+        mr_enhance_contrast(bytes, pixels, channels, (float)factor);
+    } else if (part == SATURATION) {
+        mr_enhance_saturation(bytes, pixels, channels, (float)factor);
     } else if (channels == 3 && part == HUE) {
         shift_hue(bytes, pixels, factor, t);
     }

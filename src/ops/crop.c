@@ -8,6 +8,7 @@
 #include "core/error.h"
 
 typedef struct crop_params {
+    mr_crop_params crop;
     int64_t top, left, height, width;
 } crop_params;
 
@@ -17,7 +18,7 @@ static bool outside(int64_t at, int64_t length, int64_t side) {
 
 static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
     const crop_params *p = params;
-    MR_TRY(mr_image_check(in, err));
+    MR_TRY(mr_image_check_any(in, err));
     if (outside(p->top, p->height, in->dims[0]) || outside(p->left, p->width, in->dims[1])) {
         mr_fail(err, MR_E_TYPE,
                 "the box of %" PRId64 " x %" PRId64 " at row %" PRId64 ", column %" PRId64
@@ -29,30 +30,20 @@ static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_er
     return mr_image_resized(in, p->height, p->width, out, err);
 }
 
-static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
-                     mr_error *err) {
+static mr_place place(const void *params, const mr_key *key, const mr_type *in,
+                      const mr_type *out) {
     const crop_params *p = params;
-    mr_pixels image = mr_image_pixels(in);
-    (void)call;
-    (void)err;
-    mr_image_window(&image, p->top, p->left, out->data, p->height, p->width);
-    return MR_OK;
-}
-
-static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
-                      const mr_region *wanted, mr_region *needed, mr_error *err) {
-    const crop_params *p = params;
-    (void)call;
+    (void)key;
+    (void)in;
     (void)out;
-    (void)err;
-    *needed = mr_window_needs(in, p->top, p->left, wanted);
-    return MR_OK;
+    return (mr_place){p->top, p->left};
 }
 
-static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
-                      mr_rows *own, mr_error *err) {
-    const crop_params *p = params;
-    return mr_window_pass(call, flow, p->top, p->left, to, own, err);
+static mr_status check(void *params, mr_error *err) {
+    crop_params *p = params;
+    (void)err;
+    p->crop.place = place;
+    return MR_OK;
 }
 
 static const mr_param rows[] = {
@@ -96,12 +87,15 @@ const mr_op_class mr_op_crop = {
     .name = "crop",
     .summary = "Cuts a fixed rectangle out of the image.",
     .doc = "The box must lie inside the image. Equal to Pillow's Image.crop.",
+    .flags = MR_OP_SIZED,
     .version = 1,
     .param_size = sizeof(crop_params),
     .params = rows,
+    .check = check,
     .plan = plan,
-    .run = run,
-    .want = want,
-    .pass = pass,
+    .run = mr_crop_run,
+    .follow = mr_crop_follow,
+    .want = mr_crop_want,
+    .pass = mr_crop_pass,
     .examples = examples,
 };

@@ -2,6 +2,7 @@
 /* decode_image.c - encoded bytes to pixels. Finds the codec whose mark the bytes carry, whatever
  * the file is called; the codecs themselves are in src/codecs. */
 #include "codecs/codec.h"
+#include "codecs/index_tail.h"
 #include "core/error.h"
 #include "core/registry.h"
 
@@ -17,8 +18,8 @@ typedef struct decode_params {
     int64_t max_pixels;
 } decode_params;
 
-enum { MODE_RGB, MODE_GREY };
-static const char *const mode_names[] = {"rgb", "grey", NULL};
+enum { MODE_RGB, MODE_GREY, MODE_RGB_16, MODE_GREY_16 };
+static const char *const mode_names[] = {"rgb", "grey", "rgb16", "grey16", NULL};
 
 static const mr_param rows[] = {
     {.name = "mode",
@@ -26,7 +27,8 @@ static const mr_param rows[] = {
      .offset = offsetof(decode_params, mode),
      .fallback = "\"rgb\"",
      .choices = mode_names,
-     .doc = "Colour with three channels, or grey with one."},
+     .doc = "Colour with three channels, or grey with one; as uint8, or as uint16 (rgb16, grey16) "
+            "for PNGs of 16 bits a channel."},
     {.name = "orient",
      .kind = MR_PARAM_BOOL,
      .offset = offsetof(decode_params, orient),
@@ -61,11 +63,15 @@ static const mr_param rows[] = {
 
 /* ---- Types ---- */
 static int32_t channels_of(const decode_params *params) {
-    return params->mode == MODE_GREY ? 1 : 3;
+    return params->mode == MODE_GREY || params->mode == MODE_GREY_16 ? 1 : 3;
+}
+
+static bool is_wide(const decode_params *params) {
+    return params->mode >= MODE_RGB_16;
 }
 
 static mr_type image_type(const decode_params *params, int64_t height, int64_t width) {
-    return (mr_type){.dtype = MR_U8,
+    return (mr_type){.dtype = is_wide(params) ? MR_U16 : MR_U8,
                      .layout = MR_HWC,
                      .n_dims = 3,
                      .dims = {height, width, channels_of(params)}};
@@ -84,20 +90,14 @@ static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_er
 }
 
 /* ---- Codecs ---- */
-static const mr_codec *find_codec(const mr_view *in) {
-    for (int32_t i = 0; i < mr_n_codecs(); i++) {
-        if (mr_codec_at(i)->sniff(in->data, in->size)) {
-            return mr_codec_at(i);
-        }
-    }
-    return NULL;
-}
-
+/* Of several codecs for one format, the one of preference 0 has the format's name. */
 static void list_codecs(char *out, size_t size) {
     snprintf(out, size, "none");
     for (int32_t i = 0, used = 0; i < mr_n_codecs() && used >= 0 && (size_t)used < size; i++) {
-        used += snprintf(out + used, size - (size_t)used, "%s%s", i > 0 ? ", " : "",
-                         mr_codec_at(i)->name);
+        if (mr_codec_at(i)->preference == 0) {
+            used += snprintf(out + used, size - (size_t)used, "%s%s", used > 0 ? ", " : "",
+                             mr_codec_at(i)->name);
+        }
     }
 }
 
@@ -114,17 +114,18 @@ static mr_status fail_unknown(const mr_view *in, mr_error *err) {
     return MR_E_UNSUPPORTED;
 }
 
-static mr_status read_header(const decode_params *params, const mr_view *in, const mr_codec **codec,
-                             mr_image_header *header, mr_error *err) {
-    *codec = find_codec(in);
-    if (!*codec) {
+static mr_status open_file(const decode_params *params, const char *without, const mr_view *in,
+                           mr_image_file *file, mr_error *err) {
+    *file = (mr_image_file){.bytes = in->data, .size = in->size, .without = without};
+    file->index = mr_index_tail_split(file->bytes, &file->size);
+    mr_status status = mr_image_file_open(file, params->max_pixels, params->lenient, err);
+    if (!file->codec) {
         return fail_unknown(in, err);
     }
-    MR_TRY((*codec)->header(in->data, in->size, params->max_pixels, params->lenient, header, err));
     if (!params->orient) {
-        header->orientation = 1;
+        file->header.orientation = 1;
     }
-    return MR_OK;
+    return status;
 }
 
 /* ---- Orientation: 5 to 8 swap the axes ---- */
@@ -159,14 +160,14 @@ static walk walk_of(const mr_image_header *h) {
     }
 }
 
-static void turn(const uint8_t *stored, const mr_image_header *h, int32_t channels, uint8_t *out) {
+static void turn(const uint8_t *stored, const mr_image_header *h, int32_t pixel, uint8_t *out) {
     walk from = walk_of(h);
     bool swap = swaps_axes(h->orientation);
     int64_t height = swap ? h->width : h->height, width = swap ? h->height : h->width;
     for (int64_t y = 0; y < height; y++) {
-        for (int64_t x = 0; x < width; x++, out += channels) {
-            const uint8_t *in = stored + (from.at + y * from.down + x * from.right) * channels;
-            for (int32_t c = 0; c < channels; c++) {
+        for (int64_t x = 0; x < width; x++, out += pixel) {
+            const uint8_t *in = stored + (from.at + y * from.down + x * from.right) * pixel;
+            for (int32_t c = 0; c < pixel; c++) {
                 out[c] = in[c];
             }
         }
@@ -176,13 +177,12 @@ static void turn(const uint8_t *stored, const mr_image_header *h, int32_t channe
 /* ---- The op ---- */
 static mr_status peek(const void *params, mr_call *call, const mr_view *in, mr_type *out,
                       mr_error *err) {
-    (void)call;
-    const mr_codec *codec = NULL;
-    mr_image_header header = {0};
-    MR_TRY(read_header(params, in, &codec, &header, err));
-    bool swap = swaps_axes(header.orientation);
-    *out = image_type(params, swap ? header.width : header.height,
-                      swap ? header.height : header.width);
+    mr_image_file file;
+    MR_TRY(open_file(params, call->without, in, &file, err));
+    const mr_image_header *header = &file.header;
+    bool swap = swaps_axes(header->orientation);
+    *out = image_type(params, swap ? header->width : header->height,
+                      swap ? header->height : header->width);
     return MR_OK;
 }
 
@@ -196,38 +196,83 @@ static mr_decode_request request_for(const decode_params *p, mr_call *call,
                                .call = call};
 }
 
-static mr_status decode_whole(const decode_params *p, mr_call *call, const mr_codec *codec,
-                              const mr_image_header *header, const mr_view *in, mr_view *out,
-                              mr_error *err) {
+/* What a codec found out about the file goes into the memo. Turned images are decoded whole, for
+ * which nothing need be known. */
+static void ask_for_index(mr_decode_request *request, const mr_image_file *file, mr_index *better) {
+    const mr_memo *memo = request->call->memo;
+    if (file->header.orientation != 1) {
+        return;
+    }
+    if (memo) {
+        request->index = (mr_index){memo->known, memo->known_size};
+        request->better = better;
+    }
+    if (file->index.size > 0) { /* of the whole file */
+        request->index = file->index;
+    }
+}
+
+static void keep_index(mr_call *call, const mr_index *better) {
+    if (call->memo) {
+        call->memo->found = better->data;
+        call->memo->found_size = better->size;
+    }
+}
+
+/* 8 bits become 16 as in PNG: 255 is 65535. From the end, since both begin at the same place. */
+static void widen(uint8_t *bytes, size_t n) {
+    for (size_t i = n; i-- > 0;) {
+        bytes[2 * i] = bytes[2 * i + 1] = bytes[i];
+    }
+}
+
+/* As stored, into request->out. A codec that has no more gives 8 bits. */
+static mr_status decode_stored(const mr_image_file *file, mr_decode_request *request, bool wide,
+                               mr_error *err) {
+    request->wide = wide && file->codec->wide;
+    MR_TRY(mr_image_file_decode(file, request, err));
+    if (wide && !request->wide) {
+        widen(request->out, (size_t)(request->width * request->height * request->channels));
+    }
+    return MR_OK;
+}
+
+static mr_status decode_whole(const decode_params *p, mr_call *call, const mr_image_file *file,
+                              mr_view *out, mr_error *err) {
+    const mr_image_header *header = &file->header;
     bool upright = header->orientation == 1;
     mr_decode_request request = request_for(p, call, header);
     request.out = upright ? out->data : mr_scratch(call, out->size);
     if (!request.out) {
         return mr_fail_memory(err, out->size);
     }
-    if ((size_t)(header->width * header->height * request.channels) != out->size) {
+    int32_t pixel = request.channels * (is_wide(p) ? 2 : 1);
+    if ((size_t)(header->width * header->height * pixel) != out->size) {
         return mr_fail(err, MR_E_INTERNAL, "header changed between two readings");
     }
-    MR_TRY(codec->decode(in->data, in->size, &request, err));
+    mr_index better = {0};
+    ask_for_index(&request, file, &better);
+    MR_TRY(decode_stored(file, &request, is_wide(p), err));
+    keep_index(call, &better);
     if (!upright) {
-        turn(request.out, header, request.channels, out->data);
+        turn(request.out, header, pixel, out->data);
     }
     return MR_OK;
 }
 
 static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
                      mr_error *err) {
-    const mr_codec *codec = NULL;
-    mr_image_header header = {0};
-    MR_TRY(read_header(params, in, &codec, &header, err));
-    return decode_whole(params, call, codec, &header, in, out, err);
+    mr_image_file file;
+    MR_TRY(open_file(params, call->without, in, &file, err));
+    return decode_whole(params, call, &file, out, err);
 }
 
 static mr_status give_rows(const mr_view *image, const mr_region *wanted, const mr_rows *to,
                            mr_error *err) {
     const int64_t *dims = image->type.dims;
     for (int64_t y = wanted->y; y < wanted->y + wanted->height; y++) {
-        size_t at = (size_t)((y * dims[1] + wanted->x) * dims[2]);
+        size_t at =
+            (size_t)((y * dims[1] + wanted->x) * dims[2]) * mr_dtype_size(image->type.dtype);
         MR_TRY(to->row(to->user, y, (const uint8_t *)image->data + at, err));
     }
     return MR_OK;
@@ -235,41 +280,41 @@ static mr_status give_rows(const mr_view *image, const mr_region *wanted, const 
 
 static mr_status produce(const void *params, mr_call *call, const mr_view *in, const mr_type *out,
                          const mr_region *wanted, const mr_rows *to, mr_error *err) {
-    const mr_codec *codec = NULL;
-    mr_image_header header = {0};
-    MR_TRY(read_header(params, in, &codec, &header, err));
-    if (codec->part && header.orientation == 1) {
-        mr_decode_request request = request_for(params, call, &header);
+    mr_image_file file;
+    MR_TRY(open_file(params, call->without, in, &file, err));
+    if (file.header.orientation == 1 && !is_wide(params)) {
+        mr_decode_request request = request_for(params, call, &file.header);
+        mr_index better = {0};
         request.shrink = call->shrink;
-        return codec->part(in->data, in->size, &request, wanted, to, err);
+        ask_for_index(&request, &file, &better);
+        mr_status status = mr_image_file_part(&file, &request, wanted, to, err);
+        if (status != MR_DECLINED) {
+            keep_index(call, &better);
+            return status;
+        }
     }
     mr_view image = {.type = *out, .size = (size_t)mr_type_bytes(out)};
     image.data = mr_scratch(call, image.size);
     if (!image.data) {
         return mr_fail_memory(err, image.size);
     }
-    MR_TRY(decode_whole(params, call, codec, &header, in, &image, err));
+    MR_TRY(decode_whole(params, call, &file, &image, err));
     return give_rows(&image, wanted, to, err);
 }
 
 /* ---- Decoding at a smaller size ---- */
 static int32_t most_shrink(const decode_params *p, const mr_view *in) {
-    const mr_codec *codec = NULL;
-    mr_image_header header = {0};
-    if (in) {
-        bool readable = read_header(p, in, &codec, &header, NULL) == MR_OK;
-        return readable && header.orientation == 1 ? codec->most_shrink : 1;
+    mr_image_file file;
+    if (!in) {
+        return mr_image_file_most_shrink(NULL);
     }
-    int32_t most = 1;
-    for (int32_t i = 0; i < mr_n_codecs(); i++) {
-        most = mr_codec_at(i)->most_shrink > most ? mr_codec_at(i)->most_shrink : most;
-    }
-    return most;
+    bool readable = open_file(p, NULL, in, &file, NULL) == MR_OK;
+    return readable && file.header.orientation == 1 ? mr_image_file_most_shrink(&file) : 1;
 }
 
 static int32_t shrink(const void *params, const mr_view *in, int32_t tolerated) {
     const decode_params *p = params;
-    int32_t most = p->dct_scale && tolerated > 1 ? most_shrink(p, in) : 1, by = 1;
+    int32_t most = p->dct_scale && !is_wide(p) && tolerated > 1 ? most_shrink(p, in) : 1, by = 1;
     while (by < most && by <= tolerated / 2) {
         by *= 2;
     }
@@ -305,12 +350,13 @@ const mr_op_class mr_op_decode_image = {
         "The pixels equal Pillow's Image.open(f).convert(\"RGB\") (mode rgb) or convert(\"L\") "
         "(mode grey), and with orient those after ImageOps.exif_transpose, bit for bit. Alpha is "
         "dropped; of an animation the first frame is taken. Files that are damaged are refused, "
-        "also where Pillow goes on with guessed pixels. dct_scale leaves out the high frequencies "
+        "also where Pillow goes on with guessed pixels. rgb16 and grey16 give a PNG's 16 bits as "
+        "they are stored, and 8 bits times 257. dct_scale leaves out the high frequencies "
         "of "
         "a JPEG that the next op would average away, and is no part of this promise: the page on "
-        "pipelines says how much pixels differ. The two ops then run as a stream even where fuse "
+        "pipelines says how much pixels differ. The two ops then run fused even where fuse "
         "is false.",
-    .flags = MR_OP_HEAVY,
+    .flags = MR_OP_HEAVY | MR_OP_REMEMBERS,
     .version = 1,
     .param_size = sizeof(decode_params),
     .params = rows,
@@ -319,5 +365,6 @@ const mr_op_class mr_op_decode_image = {
     .run = run,
     .produce = produce,
     .shrink = shrink,
+    .libraries = mr_image_file_libraries,
     .examples = examples,
 };

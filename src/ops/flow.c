@@ -37,14 +37,21 @@ mr_region mr_window_needs(const mr_type *in, int64_t top, int64_t left, const mr
     return needed;
 }
 
+/* A row of pixels of one value; fill may be NULL. */
+static void fill_row(uint8_t *row, size_t bytes, const uint8_t *fill, size_t pixel) {
+    for (size_t i = 0; i < bytes; i++) {
+        row[i] = fill ? fill[i % pixel] : 0;
+    }
+}
+
 typedef struct window {
     mr_region needed, wanted;
     int64_t top;           /* input row of output row 0 */
     int64_t next;          /* output row to give next */
-    size_t before, inside; /* bytes of zeros and of image in a row */
+    size_t before, inside; /* bytes of border and of image in a row */
     size_t row_bytes;
-    uint8_t *row;   /* a row with zeros around it; NULL where there are none to add */
-    uint8_t *zeros; /* a row of them */
+    uint8_t *row;    /* a row with a border around it; NULL where there is none to add */
+    uint8_t *border; /* a row of it alone */
     mr_rows to;
 } window;
 
@@ -60,23 +67,23 @@ static mr_status give_inside(window *w, const uint8_t *pixels, mr_error *err) {
     return give(w, w->row, err);
 }
 
-/* Input row y: the zeros above it, the row itself, and below the last one the zeros that follow. */
+/* Input row y: the border above it, the row itself, and below the last one what follows. */
 static mr_status window_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
     window *w = user;
     int64_t end = w->wanted.y + w->wanted.height;
     while (w->next < end && w->top + w->next < y) {
-        MR_TRY(give(w, w->zeros, err));
+        MR_TRY(give(w, w->border, err));
     }
     if (w->next < end && w->top + w->next == y) {
-        MR_TRY(w->inside > 0 ? give_inside(w, pixels, err) : give(w, w->zeros, err));
+        MR_TRY(w->inside > 0 ? give_inside(w, pixels, err) : give(w, w->border, err));
     }
     while (y == w->needed.y + w->needed.height - 1 && w->next < end) {
-        MR_TRY(give(w, w->zeros, err));
+        MR_TRY(give(w, w->border, err));
     }
     return MR_OK;
 }
 
-/* How a wanted row is made of zeros and the needed columns. */
+/* How a wanted row is made of border and the needed columns. */
 static void measure(window *w, int64_t left, int64_t width, size_t pixel) {
     int64_t from = clamp(-(left + w->wanted.x), 0, w->wanted.width);
     int64_t to = clamp(width - (left + w->wanted.x), from, w->wanted.width);
@@ -86,7 +93,7 @@ static void measure(window *w, int64_t left, int64_t width, size_t pixel) {
 }
 
 mr_status mr_window_pass(mr_call *call, const mr_flow *flow, int64_t top, int64_t left,
-                         const mr_rows *to, mr_rows *own, mr_error *err) {
+                         const uint8_t *fill, const mr_rows *to, mr_rows *own, mr_error *err) {
     window *w = mr_scratch(call, sizeof *w);
     if (!w) {
         return mr_fail_memory(err, sizeof *w);
@@ -94,18 +101,63 @@ mr_status mr_window_pass(mr_call *call, const mr_flow *flow, int64_t top, int64_
     *w = (window){.needed = *flow->needed, .wanted = *flow->wanted, .top = top, .to = *to};
     w->next = w->wanted.y;
     measure(w, left, flow->in->dims[1], (size_t)flow->in->dims[2]);
-    w->zeros = mr_scratch(call, w->row_bytes);
+    w->border = mr_scratch(call, w->row_bytes);
     bool whole = w->inside == w->row_bytes;
     w->row = whole ? NULL : mr_scratch(call, w->row_bytes);
-    if (!w->zeros || (!whole && !w->row)) {
+    if (!w->border || (!whole && !w->row)) {
         return mr_fail_memory(err, w->row_bytes);
     }
-    memset(w->zeros, 0, w->row_bytes);
+    fill_row(w->border, w->row_bytes, fill, (size_t)flow->in->dims[2]);
     if (w->row) {
-        memset(w->row, 0, w->row_bytes);
+        memcpy(w->row, w->border, w->row_bytes);
     }
     *own = (mr_rows){window_row, w};
     return MR_OK;
+}
+
+/* ---- Crops ---- */
+/* Pixels as bytes, whatever the element type: a crop only moves them. */
+static mr_pixels bytes_of(const mr_view *in) {
+    mr_pixels image = mr_image_pixels(in);
+    size_t width = mr_dtype_size(in->type.dtype);
+    image.stride *= width;
+    image.channels *= (int32_t)width;
+    return image;
+}
+
+mr_status mr_crop_run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                      mr_error *err) {
+    const mr_crop_params *p = params;
+    mr_pixels image = bytes_of(in);
+    mr_place at = p->place(params, &call->key, &in->type, &out->type);
+    (void)err;
+    mr_image_window(&image, at.top, at.left, out->data, out->type.dims[0], out->type.dims[1]);
+    return MR_OK;
+}
+
+mr_status mr_crop_follow(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                         double m[8], mr_error *err) {
+    const mr_crop_params *p = params;
+    mr_place at = p->place(params, &call->key, in, out);
+    (void)err;
+    mr_follow_shift(m, -at.left, -at.top);
+    return MR_OK;
+}
+
+mr_status mr_crop_want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                       const mr_region *wanted, mr_region *needed, mr_error *err) {
+    const mr_crop_params *p = params;
+    mr_place at = p->place(params, &call->key, in, out);
+    (void)err;
+    *needed = mr_window_needs(in, at.top, at.left, wanted);
+    return MR_OK;
+}
+
+mr_status mr_crop_pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
+                       mr_rows *own, mr_error *err) {
+    const mr_crop_params *p = params;
+    mr_place at = p->place(params, &call->key, flow->in, flow->out);
+    return mr_window_pass(call, flow, at.top, at.left, NULL, to, own, err);
 }
 
 /* ---- Resampling ---- */
@@ -180,4 +232,46 @@ mr_status mr_resample_pass(mr_call *call, const mr_flow *flow, const mr_region *
     *r = (resampling){mr_resampler_start(&config, memory), flow->wanted->y, *to};
     *own = (mr_rows){resampling_row, r};
     return MR_OK;
+}
+
+/* ---- Resizes ---- */
+mr_status mr_resize_run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                        mr_error *err) {
+    const mr_resize_params *p = params;
+    mr_pixels image = mr_image_pixels(in);
+    mr_region box = p->box(params, &call->key, &in->type);
+    mr_pixels part = mr_image_part(&image, box.y, box.x, box.height, box.width);
+    return mr_image_resample(call, &part, out, (mr_filter)p->filter, err);
+}
+
+mr_status mr_resize_follow(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                           double m[8], mr_error *err) {
+    const mr_resize_params *p = params;
+    mr_region box = p->box(params, &call->key, in);
+    (void)err;
+    mr_follow_box(m, &box, out);
+    return MR_OK;
+}
+
+mr_status mr_resize_want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                         const mr_region *wanted, mr_region *needed, mr_error *err) {
+    const mr_resize_params *p = params;
+    mr_region box = p->box(params, &call->key, in);
+    (void)err;
+    *needed = mr_resample_needs(call, &box, out, (mr_filter)p->filter, wanted);
+    return MR_OK;
+}
+
+mr_status mr_resize_pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
+                         mr_rows *own, mr_error *err) {
+    const mr_resize_params *p = params;
+    mr_region box = p->box(params, &call->key, flow->in);
+    return mr_resample_pass(call, flow, &box, (mr_filter)p->filter, to, own, err);
+}
+
+int32_t mr_resize_tolerate(const void *params, mr_call *call, const mr_type *in,
+                           const mr_type *out) {
+    const mr_resize_params *p = params;
+    mr_region box = p->box(params, &call->key, in);
+    return mr_resample_tolerates(&box, out, (mr_filter)p->filter);
 }

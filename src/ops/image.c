@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 
-const char *const mr_filter_names[] = {"bilinear", "bicubic", "nearest", NULL};
+const char *const mr_filter_names[] = {"bilinear", "bicubic", "nearest", "lanczos", "box", NULL};
 
 static mr_status check_sides(int64_t height, int64_t width, mr_error *err) {
     if (height == 0 || width == 0) {
@@ -25,17 +25,27 @@ static mr_status check_sides(int64_t height, int64_t width, mr_error *err) {
     return MR_OK;
 }
 
-mr_status mr_image_check(const mr_type *in, mr_error *err) {
+static mr_status refuse(const mr_type *in, const char *wanted, mr_error *err) {
     char text[128];
-    bool image = in->dtype == MR_U8 && in->layout == MR_HWC && in->n_dims == 3;
-    if (!image || (in->dims[2] != -1 && in->dims[2] != 1 && in->dims[2] != 3)) {
-        mr_fail(err, MR_E_TYPE, "needs an image uint8[H, W, C] HWC with 1 or 3 channels, not %s",
-                mr_type_text(in, text, sizeof text));
-        mr_hint(err, in->n_dims == 1 ? "decode_image makes images of files"
-                                     : "put this op before cast and normalize");
-        return MR_E_TYPE;
-    }
-    return check_sides(in->dims[0], in->dims[1], err);
+    mr_fail(err, MR_E_TYPE, "needs an image %s[H, W, C] HWC with 1 or 3 channels, not %s", wanted,
+            mr_type_text(in, text, sizeof text));
+    mr_hint(err, in->n_dims == 1 ? "decode_image makes images of files"
+                                 : "put this op before cast and normalize");
+    return MR_E_TYPE;
+}
+
+static bool is_image(const mr_type *in) {
+    int64_t channels = in->n_dims == 3 ? in->dims[2] : 0;
+    return in->layout == MR_HWC && (channels == -1 || channels == 1 || channels == 3);
+}
+
+mr_status mr_image_check(const mr_type *in, mr_error *err) {
+    return in->dtype == MR_U8 && is_image(in) ? check_sides(in->dims[0], in->dims[1], err)
+                                              : refuse(in, "uint8", err);
+}
+
+mr_status mr_image_check_any(const mr_type *in, mr_error *err) {
+    return is_image(in) ? check_sides(in->dims[0], in->dims[1], err) : refuse(in, "", err);
 }
 
 mr_status mr_image_resized(const mr_type *in, int64_t height, int64_t width, mr_type *out,
@@ -53,6 +63,26 @@ int64_t mr_size_height(const mr_ints *size) {
 
 int64_t mr_size_width(const mr_ints *size) {
     return size->v[size->n - 1];
+}
+
+mr_status mr_fill_check(const mr_ints *fill, const mr_type *in, mr_error *err) {
+    if (fill->n == 2) {
+        return mr_fail(err, MR_E_TYPE, "fill must have 1 or 3 numbers, not 2");
+    }
+    if (fill->n == 3 && in->dims[2] == 1) {
+        return mr_fail(err, MR_E_TYPE, "fill has 3 numbers but the image has 1 channel");
+    }
+    return MR_OK;
+}
+
+void mr_fill_bytes(const mr_ints *fill, uint8_t out[3]) {
+    for (int32_t c = 0; c < 3; c++) {
+        out[c] = (uint8_t)fill->v[c % fill->n];
+    }
+}
+
+bool mr_applies(double p, const mr_key *key, uint32_t draw) {
+    return mr_draw_unit(key, draw) < p;
 }
 
 mr_pixels mr_image_pixels(const mr_view *view) {
@@ -106,4 +136,19 @@ mr_status mr_image_resample(mr_call *call, const mr_pixels *in, mr_view *out, mr
     }
     mr_resample(call->kernels, in, out->data, height, width, filter, memory);
     return MR_OK;
+}
+
+void mr_follow_shift(double m[8], int64_t x, int64_t y) {
+    m[0] = m[4] = 1;
+    m[1] = m[3] = 0;
+    m[2] = (double)x;
+    m[5] = (double)y;
+}
+
+void mr_follow_box(double m[8], const mr_region *box, const mr_type *out) {
+    m[0] = (double)out->dims[1] / (double)box->width;
+    m[4] = (double)out->dims[0] / (double)box->height;
+    m[1] = m[3] = 0;
+    m[2] = (double)-box->x * m[0];
+    m[5] = (double)-box->y * m[4];
 }

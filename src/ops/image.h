@@ -17,6 +17,9 @@ extern const char *const mr_filter_names[]; /* in the order of mr_filter */
 /* Refuses what is not uint8[H, W, C] in HWC with 1 or 3 channels; dimensions may be unknown. */
 mr_status mr_image_check(const mr_type *in, mr_error *err);
 
+/* The same for ops that only move pixels: of any element type. */
+mr_status mr_image_check_any(const mr_type *in, mr_error *err);
+
 /* *out = *in (checked) with another height and width, -1 where unknown. Refuses what is too large.
  */
 mr_status mr_image_resized(const mr_type *in, int64_t height, int64_t width, mr_type *out,
@@ -25,6 +28,14 @@ mr_status mr_image_resized(const mr_type *in, int64_t height, int64_t width, mr_
 /* [n] is a square, [height, width] is itself. */
 int64_t mr_size_height(const mr_ints *size);
 int64_t mr_size_width(const mr_ints *size);
+
+/* A fill has a value for all channels or one for each of three: refuses what does not fit the
+ * image, and gives a byte for each channel. */
+mr_status mr_fill_check(const mr_ints *fill, const mr_type *in, mr_error *err);
+void mr_fill_bytes(const mr_ints *fill, uint8_t out[3]);
+
+/* Whether an op that is applied with probability p is, by the given draw. */
+bool mr_applies(double p, const mr_key *key, uint32_t draw);
 
 /* The whole of a view's image. */
 mr_pixels mr_image_pixels(const mr_view *view);
@@ -46,5 +57,10 @@ mr_status mr_image_resample(mr_call *call, const mr_pixels *in, mr_view *out, mr
 static inline uint8_t mr_luma(const uint8_t *rgb) {
     return (uint8_t)((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
 }
+
+/* For follow: the input moved by so many pixels ... */
+void mr_follow_shift(double m[8], int64_t x, int64_t y);
+/* ... and a part of it made as large as the output. */
+void mr_follow_box(double m[8], const mr_region *box, const mr_type *out);
 
 #endif

@@ -59,7 +59,25 @@ static mr_status check(void *params, mr_error *err) {
     return MR_OK;
 }
 
-static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
+/* The type of one image of a stack, which has a dimension before the others. */
+static mr_type without_stack(const mr_type *in) {
+    mr_type image = *in;
+    if (in->layout == MR_HWC && in->n_dims == 4) {
+        image.n_dims = 3;
+        memmove(image.dims, image.dims + 1, 3 * sizeof *image.dims);
+    }
+    return image;
+}
+
+static mr_type with_stack(const mr_type *image, int64_t n) {
+    mr_type stack = *image;
+    stack.n_dims = 4;
+    memmove(stack.dims + 1, stack.dims, 3 * sizeof *stack.dims);
+    stack.dims[0] = n;
+    return stack;
+}
+
+static mr_status plan_image(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
     const normalize_params *p = params;
     MR_TRY(mr_image_check(in, err));
     if (in->dims[2] == 1 && (p->mean.n > 1 || p->std.n > 1)) {
@@ -74,6 +92,15 @@ static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_er
                          .layout = MR_CHW,
                          .n_dims = 3,
                          .dims = {in->dims[2], in->dims[0], in->dims[1]}};
+    }
+    return MR_OK;
+}
+
+static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
+    const mr_type image = without_stack(in);
+    MR_TRY(plan_image(params, &image, out, err));
+    if (in->n_dims == 4) {
+        *out = with_stack(out, in->dims[0]);
     }
     return MR_OK;
 }
@@ -146,9 +173,28 @@ static void normalize_pixels(const work *w, size_t first, const uint8_t *in, siz
 
 static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
                      mr_error *err) {
-    const work w = work_of(params, call, &in->type, out);
+    const mr_type image = without_stack(&in->type);
+    int64_t n = in->type.n_dims == 4 ? in->type.dims[0] : 1;
+    size_t bytes = n ? in->size / (size_t)n : 0, out_bytes = n ? out->size / (size_t)n : 0;
+    work w = work_of(params, call, &image, out);
     (void)err;
-    normalize_pixels(&w, 0, in->data, in->size / (size_t)w.channels);
+    for (int64_t i = 0; i < n; i++) {
+        w.out = (uint8_t *)out->data + (size_t)i * out_bytes;
+        normalize_pixels(&w, 0, (const uint8_t *)in->data + (size_t)i * bytes,
+                         bytes / (size_t)w.channels);
+    }
+    return MR_OK;
+}
+
+static mr_status run_rows(const void *params, mr_call *call, int64_t n, const mr_column *in,
+                          const mr_column *out, mr_error *err) {
+    if (in->pieces) {
+        return mr_fail(err, MR_E_UNSUPPORTED, "the images differ in size");
+    }
+    for (int64_t i = 0; i < n; i++) {
+        mr_view from = mr_column_value(in, i), to = mr_column_value(out, i);
+        MR_TRY(run(params, call, &from, &to, err));
+    }
     return MR_OK;
 }
 
@@ -218,7 +264,7 @@ const mr_op_class mr_op_normalize = {
     .doc =
         "Computed in float32, one rounding per operation, equal to torchvision's ToTensor and "
         "Normalize on a CPU bit for bit; float16 and bfloat16 are that number rounded to nearest, "
-        "ties to even.",
+        "ties to even. A stack of images, as five_crop gives, is normalised image by image.",
     .version = 1,
     .param_size = sizeof(normalize_params),
     .params = rows,
@@ -227,6 +273,7 @@ const mr_op_class mr_op_normalize = {
     .open = open_tables,
     .close = close_tables,
     .run = run,
+    .run_rows = run_rows,
     .want = mr_want_same,
     .finish = finish,
     .examples = examples,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pad.c - the op pad: a border around the image. */
+#include "kernels/blur.h"
 #include "ops/image.h"
 
 #include <stddef.h>
@@ -52,18 +53,8 @@ static int64_t edge_index(int64_t i, int64_t n) {
     return i < 0 ? 0 : i >= n ? n - 1 : i;
 }
 
-/* ... 2 1 0 1 2 ... n-2 n-1 n-2 ...: a period of 2 (n - 1). */
-static int64_t reflect_index(int64_t i, int64_t n) {
-    if (n == 1) {
-        return 0;
-    }
-    int64_t period = 2 * (n - 1), at = i % period;
-    at = at < 0 ? at + period : at;
-    return at < n ? at : period - at;
-}
-
 static int64_t source_index(int32_t mode, int64_t i, int64_t n) {
-    return mode == EDGE ? edge_index(i, n) : reflect_index(i, n);
+    return mode == EDGE ? edge_index(i, n) : mr_reflect_index(i, n);
 }
 
 static void fill_pixels(const pad_params *p, uint8_t *out, int64_t pixels, int32_t channels) {
@@ -120,6 +111,17 @@ static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_vi
     return MR_OK;
 }
 
+static mr_status follow(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                        double m[8], mr_error *err) {
+    const pad_params *p = params;
+    (void)call;
+    (void)in;
+    (void)out;
+    (void)err;
+    mr_follow_shift(m, p->sides[LEFT], p->sides[TOP]);
+    return MR_OK;
+}
+
 static const char *const modes[] = {"constant", "edge", "reflect", NULL};
 
 static const mr_param rows[] = {
@@ -141,6 +143,7 @@ static const mr_param rows[] = {
      .kind = MR_PARAM_INTS,
      .offset = offsetof(pad_params, fill),
      .fallback = "[0]",
+     .for_mask = "[0]",
      .min = 0,
      .max = 255,
      .min_len = 1,
@@ -166,11 +169,13 @@ const mr_op_class mr_op_pad = {
     .summary = "Puts a border around the image.",
     .doc = "Equal to Pillow's ImageOps.expand (constant) and numpy.pad (edge, reflect), which are "
            "what torchvision calls.",
+    .flags = MR_OP_SIZED,
     .version = 1,
     .param_size = sizeof(pad_params),
     .params = rows,
     .check = check,
     .plan = plan,
     .run = run,
+    .follow = follow,
     .examples = examples,
 };

@@ -10,6 +10,7 @@
 enum { DRAW_TOP, DRAW_LEFT };
 
 typedef struct random_crop_params {
+    mr_crop_params crop;
     mr_ints size;
     bool pad_if_needed;
 } random_crop_params;
@@ -21,7 +22,7 @@ static bool smaller(int64_t side, int64_t length) {
 static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
     const random_crop_params *p = params;
     int64_t height = mr_size_height(&p->size), width = mr_size_width(&p->size);
-    MR_TRY(mr_image_check(in, err));
+    MR_TRY(mr_image_check_any(in, err));
     if (!p->pad_if_needed && (smaller(in->dims[0], height) || smaller(in->dims[1], width))) {
         mr_fail(err, MR_E_TYPE,
                 "the image of %" PRId64 " x %" PRId64 " is smaller than the crop of %" PRId64
@@ -40,38 +41,18 @@ static int64_t draw_start(const mr_key *key, uint32_t draw, int64_t side, int64_
     return mr_draw_below(key, draw, side + 2 * lacks - length + 1) - lacks;
 }
 
-static int64_t draw_top(const mr_call *call, const mr_type *in, const mr_type *out) {
-    return draw_start(&call->key, DRAW_TOP, in->dims[0], out->dims[0]);
-}
-
-static int64_t draw_left(const mr_call *call, const mr_type *in, const mr_type *out) {
-    return draw_start(&call->key, DRAW_LEFT, in->dims[1], out->dims[1]);
-}
-
-static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
-                     mr_error *err) {
-    mr_pixels image = mr_image_pixels(in);
+static mr_place place(const void *params, const mr_key *key, const mr_type *in,
+                      const mr_type *out) {
     (void)params;
+    return (mr_place){draw_start(key, DRAW_TOP, in->dims[0], out->dims[0]),
+                      draw_start(key, DRAW_LEFT, in->dims[1], out->dims[1])};
+}
+
+static mr_status check(void *params, mr_error *err) {
+    random_crop_params *p = params;
     (void)err;
-    mr_image_window(&image, draw_top(call, &in->type, &out->type),
-                    draw_left(call, &in->type, &out->type), out->data, out->type.dims[0],
-                    out->type.dims[1]);
+    p->crop.place = place;
     return MR_OK;
-}
-
-static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
-                      const mr_region *wanted, mr_region *needed, mr_error *err) {
-    (void)params;
-    (void)err;
-    *needed = mr_window_needs(in, draw_top(call, in, out), draw_left(call, in, out), wanted);
-    return MR_OK;
-}
-
-static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
-                      mr_rows *own, mr_error *err) {
-    (void)params;
-    return mr_window_pass(call, flow, draw_top(call, flow->in, flow->out),
-                          draw_left(call, flow->in, flow->out), to, own, err);
 }
 
 static const mr_param rows[] = {
@@ -104,13 +85,15 @@ const mr_op_class mr_op_random_crop = {
     .doc = "All places are equally likely. Draw 0 is the first row, below(height - size + 1); draw "
            "1 the first column likewise. With pad_if_needed a side that lacks k pixels is first "
            "extended by k zeros on both ends, as torchvision does.",
-    .flags = MR_OP_RANDOM,
+    .flags = MR_OP_RANDOM | MR_OP_SIZED,
     .version = 1,
     .param_size = sizeof(random_crop_params),
     .params = rows,
+    .check = check,
     .plan = plan,
-    .run = run,
-    .want = want,
-    .pass = pass,
+    .run = mr_crop_run,
+    .follow = mr_crop_follow,
+    .want = mr_crop_want,
+    .pass = mr_crop_pass,
     .examples = examples,
 };

@@ -122,6 +122,19 @@ static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, co
     return MR_OK;
 }
 
+static mr_status follow(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
+                        double m[8], mr_error *err) {
+    const random_flip_params *p = params;
+    bool across = flips(p, call) && p->direction == HORIZONTAL;
+    bool down = flips(p, call) && p->direction == VERTICAL;
+    (void)out;
+    (void)err;
+    mr_follow_shift(m, across ? in->dims[1] : 0, down ? in->dims[0] : 0);
+    m[0] = across ? -1 : 1;
+    m[4] = down ? -1 : 1;
+    return MR_OK;
+}
+
 static const char *const directions[] = {"horizontal", "vertical", NULL};
 
 static const mr_param rows[] = {
@@ -160,6 +173,7 @@ const mr_op_class mr_op_random_flip = {
     .params = rows,
     .plan = plan,
     .run = run,
+    .follow = follow,
     .want = want,
     .pass = pass,
     .examples = examples,

@@ -12,31 +12,16 @@
 enum { DRAW_AREA, DRAW_RATIO, DRAW_TOP, DRAW_LEFT, DRAWS_PER_ATTEMPT };
 
 typedef struct random_resized_crop_params {
-    mr_ints size;
+    mr_resize_params resize;
     mr_floats scale, ratio;
-    int32_t filter;
     double log_ratio[2]; /* derived */
 } random_resized_crop_params;
-
-static mr_status check(void *params, mr_error *err) {
-    random_resized_crop_params *p = params;
-    if (p->scale.v[0] > p->scale.v[1]) {
-        return mr_fail(err, MR_E_PARAM, "scale must be [smallest, largest], not [%g, %g]",
-                       p->scale.v[0], p->scale.v[1]);
-    }
-    if (p->ratio.v[0] > p->ratio.v[1]) {
-        return mr_fail(err, MR_E_PARAM, "ratio must be [smallest, largest], not [%g, %g]",
-                       p->ratio.v[0], p->ratio.v[1]);
-    }
-    p->log_ratio[0] = mr_exact_log(p->ratio.v[0]);
-    p->log_ratio[1] = mr_exact_log(p->ratio.v[1]);
-    return MR_OK;
-}
 
 static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
     const random_resized_crop_params *p = params;
     MR_TRY(mr_image_check(in, err));
-    return mr_image_resized(in, mr_size_height(&p->size), mr_size_width(&p->size), out, err);
+    return mr_image_resized(in, mr_size_height(&p->resize.size), mr_size_width(&p->resize.size),
+                            out, err);
 }
 
 static bool attempt(const random_resized_crop_params *p, const mr_key *key, uint32_t number,
@@ -76,8 +61,8 @@ static mr_region middle(const random_resized_crop_params *p, const mr_type *imag
     return out;
 }
 
-static mr_region choose(const random_resized_crop_params *p, const mr_key *key,
-                        const mr_type *image) {
+static mr_region choose(const void *params, const mr_key *key, const mr_type *image) {
+    const random_resized_crop_params *p = params;
     mr_region out;
     for (uint32_t number = 0; number < ATTEMPTS; number++) {
         if (attempt(p, key, number, image, &out)) {
@@ -87,41 +72,26 @@ static mr_region choose(const random_resized_crop_params *p, const mr_key *key,
     return middle(p, image);
 }
 
-static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
-                     mr_error *err) {
-    const random_resized_crop_params *p = params;
-    mr_pixels image = mr_image_pixels(in);
-    mr_region box = choose(p, &call->key, &in->type);
-    mr_pixels part = mr_image_part(&image, box.y, box.x, box.height, box.width);
-    return mr_image_resample(call, &part, out, (mr_filter)p->filter, err);
-}
-
-static int32_t tolerate(const void *params, mr_call *call, const mr_type *in, const mr_type *out) {
-    const random_resized_crop_params *p = params;
-    mr_region box = choose(p, &call->key, in);
-    return mr_resample_tolerates(&box, out, (mr_filter)p->filter);
-}
-
-static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
-                      const mr_region *wanted, mr_region *needed, mr_error *err) {
-    const random_resized_crop_params *p = params;
-    mr_region box = choose(p, &call->key, in);
-    (void)err;
-    *needed = mr_resample_needs(call, &box, out, (mr_filter)p->filter, wanted);
+static mr_status check(void *params, mr_error *err) {
+    random_resized_crop_params *p = params;
+    if (p->scale.v[0] > p->scale.v[1]) {
+        return mr_fail(err, MR_E_PARAM, "scale must be [smallest, largest], not [%g, %g]",
+                       p->scale.v[0], p->scale.v[1]);
+    }
+    if (p->ratio.v[0] > p->ratio.v[1]) {
+        return mr_fail(err, MR_E_PARAM, "ratio must be [smallest, largest], not [%g, %g]",
+                       p->ratio.v[0], p->ratio.v[1]);
+    }
+    p->resize.box = choose;
+    p->log_ratio[0] = mr_exact_log(p->ratio.v[0]);
+    p->log_ratio[1] = mr_exact_log(p->ratio.v[1]);
     return MR_OK;
-}
-
-static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
-                      mr_rows *own, mr_error *err) {
-    const random_resized_crop_params *p = params;
-    mr_region box = choose(p, &call->key, flow->in);
-    return mr_resample_pass(call, flow, &box, (mr_filter)p->filter, to, own, err);
 }
 
 static const mr_param rows[] = {
     {.name = "size",
      .kind = MR_PARAM_INTS,
-     .offset = offsetof(random_resized_crop_params, size),
+     .offset = offsetof(random_resized_crop_params, resize.size),
      .min = 1,
      .max = MR_IMAGE_MAX_SIDE,
      .min_len = 1,
@@ -147,9 +117,10 @@ static const mr_param rows[] = {
      .doc = "Smallest and largest width / height of the box."},
     {.name = "filter",
      .kind = MR_PARAM_CHOICE,
-     .offset = offsetof(random_resized_crop_params, filter),
+     .offset = offsetof(random_resized_crop_params, resize.filter),
      .fallback = "\"bilinear\"",
      .choices = mr_filter_names,
+     .for_mask = "\"nearest\"",
      .doc = "As in resize."},
     {.name = NULL},
 };
@@ -172,15 +143,16 @@ const mr_op_class mr_op_random_resized_crop = {
            "to even. If 1 <= w <= W and 1 <= h <= H: first row = below(draw 4k + 2, H - h + 1), "
            "first column = below(draw 4k + 3, W - w + 1). After ten failures: the largest box in "
            "the middle of an allowed ratio.",
-    .flags = MR_OP_RANDOM | MR_OP_HEAVY,
+    .flags = MR_OP_RANDOM | MR_OP_HEAVY | MR_OP_SIZED,
     .version = 1,
     .param_size = sizeof(random_resized_crop_params),
     .params = rows,
     .check = check,
     .plan = plan,
-    .run = run,
-    .want = want,
-    .pass = pass,
-    .tolerate = tolerate,
+    .run = mr_resize_run,
+    .follow = mr_resize_follow,
+    .want = mr_resize_want,
+    .pass = mr_resize_pass,
+    .tolerate = mr_resize_tolerate,
     .examples = examples,
 };

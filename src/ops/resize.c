@@ -6,11 +6,6 @@
 
 #include "core/error.h"
 
-typedef struct resize_params {
-    mr_ints size;
-    int32_t filter;
-} resize_params;
-
 /* The longer side when the shorter one becomes `size`, as torchvision rounds it: down. */
 static int64_t scaled(int64_t size, int64_t longer, int64_t shorter) {
     int64_t product;
@@ -18,7 +13,7 @@ static int64_t scaled(int64_t size, int64_t longer, int64_t shorter) {
 }
 
 static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
-    const resize_params *p = params;
+    const mr_resize_params *p = params;
     MR_TRY(mr_image_check(in, err));
     int64_t height = in->dims[0], width = in->dims[1], size = p->size.v[0];
     if (p->size.n == 2) {
@@ -31,44 +26,23 @@ static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_er
                            : mr_image_resized(in, scaled(size, height, width), size, out, err);
 }
 
-static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
-                     mr_error *err) {
-    const resize_params *p = params;
-    mr_pixels image = mr_image_pixels(in);
-    return mr_image_resample(call, &image, out, (mr_filter)p->filter, err);
-}
-
-static mr_region whole(const mr_type *image) {
+static mr_region whole(const void *params, const mr_key *key, const mr_type *image) {
+    (void)params;
+    (void)key;
     return (mr_region){0, 0, image->dims[1], image->dims[0]};
 }
 
-static int32_t tolerate(const void *params, mr_call *call, const mr_type *in, const mr_type *out) {
-    const resize_params *p = params;
-    mr_region box = whole(in);
-    (void)call;
-    return mr_resample_tolerates(&box, out, (mr_filter)p->filter);
-}
-
-static mr_status want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
-                      const mr_region *wanted, mr_region *needed, mr_error *err) {
-    const resize_params *p = params;
-    mr_region box = whole(in);
+static mr_status check(void *params, mr_error *err) {
+    mr_resize_params *p = params;
     (void)err;
-    *needed = mr_resample_needs(call, &box, out, (mr_filter)p->filter, wanted);
+    p->box = whole;
     return MR_OK;
-}
-
-static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
-                      mr_rows *own, mr_error *err) {
-    const resize_params *p = params;
-    mr_region box = whole(flow->in);
-    return mr_resample_pass(call, flow, &box, (mr_filter)p->filter, to, own, err);
 }
 
 static const mr_param rows[] = {
     {.name = "size",
      .kind = MR_PARAM_INTS,
-     .offset = offsetof(resize_params, size),
+     .offset = offsetof(mr_resize_params, size),
      .min = 1,
      .max = MR_IMAGE_MAX_SIDE,
      .min_len = 1,
@@ -76,10 +50,11 @@ static const mr_param rows[] = {
      .doc = "A number: the shorter side, the other in proportion; or [height, width]."},
     {.name = "filter",
      .kind = MR_PARAM_CHOICE,
-     .offset = offsetof(resize_params, filter),
+     .offset = offsetof(mr_resize_params, filter),
      .fallback = "\"bilinear\"",
      .choices = mr_filter_names,
-     .doc = "How pixels are weighed; bilinear and bicubic widen when shrinking (antialias)."},
+     .for_mask = "\"nearest\"",
+     .doc = "How pixels are weighed; all but nearest widen when shrinking (antialias)."},
     {.name = NULL},
 };
 
@@ -89,6 +64,10 @@ static const mr_example examples[] = {
      "a69f3eb406e85e5a6eb93924d88365ea"},
     {"{\"size\": [5, 7], \"filter\": \"nearest\"}", "image:16x11x1",
      "3b636f23887eeb65a7b3eb10b0d97515"},
+    {"{\"size\": [5, 7], \"filter\": \"lanczos\"}", "image:16x11x3",
+     "1ce03dfa81554e83f351b61645a55a0b"},
+    {"{\"size\": [5, 20], \"filter\": \"box\"}", "image:16x11x3",
+     "ddf5125ee11b82f23fbf01666532cd90"},
     {NULL, NULL, NULL},
 };
 
@@ -100,12 +79,14 @@ const mr_op_class mr_op_resize = {
            "floor(n * longer / shorter), as in torchvision.",
     .flags = MR_OP_HEAVY,
     .version = 1,
-    .param_size = sizeof(resize_params),
+    .param_size = sizeof(mr_resize_params),
     .params = rows,
+    .check = check,
     .plan = plan,
-    .run = run,
-    .want = want,
-    .pass = pass,
-    .tolerate = tolerate,
+    .run = mr_resize_run,
+    .follow = mr_resize_follow,
+    .want = mr_resize_want,
+    .pass = mr_resize_pass,
+    .tolerate = mr_resize_tolerate,
     .examples = examples,
 };

@@ -21,18 +21,35 @@
 #include <millrace/millrace.h>
 
 /* The op word keeps these draws apart from those of every op; the sample's place in the counter
- * holds the number of the swap or of the round. */
-static mr_key order_key(uint64_t seed, uint32_t epoch, uint32_t op, uint64_t number) {
-    return (mr_key){.seed = seed, .epoch = epoch, .op = op, .sample = number};
+ * holds the number of the swap or of the round in its low 17 bits, and above them the low 31 bits
+ * of the order's number, whose other 16 bits are the draw. */
+typedef struct order_key {
+    mr_key key; /* without the swap or round */
+    uint32_t draw;
+} order_key;
+
+static order_key key_of_order(uint64_t seed, uint32_t epoch, uint32_t op, uint64_t number) {
+    mr_key key = {.seed = seed, .epoch = epoch, .op = op, .sample = (number & 0x7fffffffu) << 17};
+    return (order_key){key, (uint32_t)(number >> 31)};
 }
 
-/* Inside out: fills and shuffles in one pass. mr_draw_below scales 64 bits to [0, i], which is
- * uneven by less than 2^-47 and needs no rejection. */
-static void fisher_yates(uint32_t *table, uint32_t n, uint64_t seed, uint32_t epoch) {
-    uint32_t op = mr_op_word("order", 0);
+static mr_key key_at(const order_key *key, uint32_t i) {
+    mr_key at = key->key;
+    at.sample |= i;
+    return at;
+}
+
+/* Inside out: fills and shuffles in one pass. A draw of 64 bits is scaled to [0, i] as
+ * mr_draw_below does, which is uneven by less than 2^-47 and needs no rejection. */
+static void fisher_yates(uint32_t *table, uint32_t n, const order_key *order) {
+    enum { CHUNK = 64 };
+    uint64_t draws[CHUNK];
     for (uint32_t i = 0; i < n; i++) {
-        mr_key key = order_key(seed, epoch, op, i);
-        int64_t j = mr_draw_below(&key, 0, (int64_t)i + 1);
+        if (i % CHUNK == 0) {
+            mr_key key = key_at(order, i);
+            mr_draw_u64_run(&key, order->draw, n - i < CHUNK ? n - i : CHUNK, draws);
+        }
+        uint32_t j = (uint32_t)((unsigned __int128)draws[i % CHUNK] * (i + 1) >> 64);
         table[i] = table[j];
         table[j] = i;
     }
@@ -49,13 +66,12 @@ static uint32_t root_above(uint64_t n) {
     return (uint32_t)(below + 1);
 }
 
-static void feistel_init(mr_order *order, uint64_t seed, uint32_t epoch) {
-    uint32_t op = mr_op_word("order", 0);
+static void feistel_init(mr_order *order, const order_key *base) {
     order->left = root_above((uint64_t)order->n);
     order->right = (uint32_t)((order->n + order->left - 1) / order->left);
     for (uint32_t i = 0; i < MR_FEISTEL_ROUNDS; i++) {
-        mr_key key = order_key(seed, epoch, op, i);
-        order->round_keys[i] = mr_draw_u64(&key, 0);
+        mr_key key = key_at(base, i);
+        order->round_keys[i] = mr_draw_u64(&key, base->draw);
     }
 }
 
@@ -83,23 +99,39 @@ static uint64_t feistel(const mr_order *order, uint64_t cell) {
     return (uint64_t)l * order->right + r;
 }
 
-mr_status mr_order_init(mr_order *order, int64_t n, bool shuffle, uint64_t seed, uint32_t epoch,
-                        mr_error *err) {
+static mr_status check_size(int64_t n, mr_error *err) {
     if (n < 1 || n > MR_MAX_SAMPLES) {
         return mr_fail(err, MR_E_LIMIT, "cannot order %lld samples: from 1 to %lld are possible",
                        (long long)n, (long long)MR_MAX_SAMPLES);
     }
-    mr_order made = {.n = n, .shuffle = shuffle};
-    if (shuffle && n <= MR_ORDER_TABLE_MAX) {
+    return MR_OK;
+}
+
+mr_status mr_order_init_keyed(mr_order *order, int64_t n, uint64_t seed, uint32_t epoch,
+                              uint32_t op, uint64_t number, mr_error *err) {
+    MR_TRY(check_size(n, err));
+    mr_order made = {.n = n, .shuffle = true};
+    order_key key = key_of_order(seed, epoch, op, number);
+    if (n <= MR_ORDER_TABLE_MAX) {
         made.table = mr_zalloc((size_t)n, sizeof *made.table);
         if (!made.table) {
             return mr_fail_memory(err, (size_t)n * sizeof *made.table);
         }
-        fisher_yates(made.table, (uint32_t)n, seed, epoch);
-    } else if (shuffle) {
-        feistel_init(&made, seed, epoch);
+        fisher_yates(made.table, (uint32_t)n, &key);
+    } else {
+        feistel_init(&made, &key);
     }
     *order = made;
+    return MR_OK;
+}
+
+mr_status mr_order_init(mr_order *order, int64_t n, bool shuffle, uint64_t seed, uint32_t epoch,
+                        mr_error *err) {
+    if (shuffle) {
+        return mr_order_init_keyed(order, n, seed, epoch, mr_op_word("order", 0), 0, err);
+    }
+    MR_TRY(check_size(n, err));
+    *order = (mr_order){.n = n};
     return MR_OK;
 }
 
@@ -129,9 +161,12 @@ enum { LANES = 4 };
 
 static void feistel_lanes(const mr_order *order, uint64_t first, uint64_t out[LANES]) {
     uint32_t l[LANES], r[LANES];
-    for (uint64_t k = 0; k < LANES; k++) {
-        l[k] = (uint32_t)((first + k) / order->right);
-        r[k] = (uint32_t)((first + k) % order->right);
+    l[0] = (uint32_t)(first / order->right);
+    r[0] = (uint32_t)(first % order->right);
+    for (int k = 1; k < LANES; k++) {
+        bool next_row = r[k - 1] + 1 == order->right;
+        l[k] = l[k - 1] + next_row;
+        r[k] = next_row ? 0 : r[k - 1] + 1;
     }
     for (int i = 0; i < MR_FEISTEL_ROUNDS; i += 2) {
         uint64_t key = order->round_keys[i], next_key = order->round_keys[i + 1];
@@ -154,21 +189,33 @@ static void list_lanes(const mr_order *order, int64_t first, int64_t *out) {
     }
 }
 
-void mr_order_list(const mr_order *order, int64_t first, int64_t count, int64_t *out) {
-    bool feistel_order = order->shuffle && !order->table;
-    for (int64_t k = 0; k < count;) {
-        int64_t position = (first + k) % order->n;
-        if (feistel_order && count - k >= LANES && order->n - position >= LANES) {
-            list_lanes(order, position, out + k);
-            k += LANES;
-        } else {
-            out[k++] = mr_order_at(order, position);
+/* The samples at `count` positions of which none is behind the last. */
+static void list_run(const mr_order *order, int64_t first, int64_t count, int64_t *out) {
+    int64_t k = 0;
+    if (order->shuffle && !order->table) {
+        for (; count - k >= LANES; k += LANES) {
+            list_lanes(order, first + k, out + k);
         }
+    }
+    for (; k < count; k++) {
+        out[k] = mr_order_at(order, first + k);
+    }
+}
+
+void mr_order_list(const mr_order *order, int64_t first, int64_t count, int64_t *out) {
+    for (int64_t k = 0; k < count;) {
+        int64_t left = order->n - first, run = count - k < left ? count - k : left;
+        list_run(order, first, run, out + k);
+        first = 0;
+        k += run;
     }
 }
 
 int64_t mr_order_substitute(int64_t n, uint64_t seed, uint32_t epoch, int64_t position,
                             uint32_t attempt) {
-    mr_key key = order_key(seed, epoch, mr_op_word("substitute", 0), (uint64_t)position);
+    mr_key key = {.seed = seed,
+                  .epoch = epoch,
+                  .op = mr_op_word("substitute", 0),
+                  .sample = (uint64_t)position};
     return mr_draw_below(&key, attempt & 0xffffu, n);
 }

@@ -22,6 +22,12 @@ typedef struct mr_order {
 /* Order of n samples in an epoch. n >= 1 and at most MR_MAX_SAMPLES. */
 mr_status mr_order_init(mr_order *order, int64_t n, bool shuffle, uint64_t seed, uint32_t epoch,
                         mr_error *err);
+
+/* One of many shuffled orders in the same epoch: `op` is an op word (core/philox.h) that says what
+ * is ordered, `number` which of them it is, below 2^47. Op word "order" and number 0 give the order
+ * above. */
+mr_status mr_order_init_keyed(mr_order *order, int64_t n, uint64_t seed, uint32_t epoch,
+                              uint32_t op, uint64_t number, mr_error *err);
 void mr_order_free(mr_order *order); /* a zeroed order is allowed */
 
 /* Sample at a position in [0, n). */

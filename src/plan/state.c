@@ -8,15 +8,17 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base64.h"
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/philox.h"
 #include "plan/schedule.h"
 
-enum { CHECK_SIZE = 17, N_KEYS = 9 };
+enum { CHECK_SIZE = 17, N_KEYS = 9, STREAM_KEYS = 2 };
 
 /* ---- Values ---- */
 
@@ -27,7 +29,13 @@ static bool is_fingerprint(const char *text) {
 static bool is_possible(const mr_state *s) {
     return is_fingerprint(s->pipeline) && is_fingerprint(s->dataset) && s->samples >= 1 &&
            s->samples <= MR_MAX_SAMPLES && s->epoch >= 0 && s->epoch < MR_MAX_EPOCHS &&
-           s->position >= 0 && s->position <= s->samples;
+           s->position >= 0 && s->position <= s->samples && s->step >= 0;
+}
+
+void mr_state_free(mr_state *state) {
+    free(state->rehearsal);
+    state->rehearsal = NULL;
+    state->rehearsal_size = 0;
 }
 
 /* ---- Writing ---- */
@@ -44,26 +52,52 @@ static size_t write_body(const mr_state *s, char out[MR_STATE_MAX]) {
     return (size_t)length;
 }
 
-static void check_of(const mr_state *s, char out[CHECK_SIZE]) {
-    char body[MR_STATE_MAX];
-    size_t length = write_body(s, body);
-    snprintf(out, CHECK_SIZE, "%016llx", (unsigned long long)mr_hash64(body, length, 0));
+/* The same for what only streams have; out has room for mr_state_bytes. */
+static size_t write_stream(const mr_state *s, char *out) {
+    if (!s->is_stream) {
+        return 0;
+    }
+    size_t length = (size_t)sprintf(out, ", \"step\": %lld, \"rehearsal\": \"", (long long)s->step);
+    mr_base64_encode(s->rehearsal, s->rehearsal_size, out + length);
+    length += mr_base64_length(s->rehearsal_size);
+    out[length] = '"';
+    return length + 1;
+}
+
+size_t mr_state_bytes(const mr_state *state) {
+    return MR_STATE_MAX + mr_base64_length(state->rehearsal_size);
+}
+
+/* All but the closing brace; *out is freed by the caller. */
+static mr_status write_checked(const mr_state *s, char **out, size_t *length,
+                               char check[CHECK_SIZE], mr_error *err) {
+    *out = malloc(mr_state_bytes(s) + CHECK_SIZE);
+    if (!*out) {
+        return mr_fail_memory(err, mr_state_bytes(s));
+    }
+    *length = write_body(s, *out);
+    *length += write_stream(s, *out + *length);
+    snprintf(check, CHECK_SIZE, "%016llx", (unsigned long long)mr_hash64(*out, *length, 0));
+    *length += (size_t)sprintf(*out + *length, ", \"check\": \"%s\"", check);
+    return MR_OK;
 }
 
 mr_status mr_state_write(const mr_state *state, char *buffer, size_t size, mr_error *err) {
+    char check[CHECK_SIZE], *text = NULL;
+    size_t length = 0;
     if (!is_possible(state)) {
         return mr_fail(err, MR_E_INTERNAL, "a state that cannot be was to be saved");
     }
-    char body[MR_STATE_MAX], check[CHECK_SIZE];
-    write_body(state, body);
-    check_of(state, check);
-    int needed = snprintf(NULL, 0, "%s, \"check\": \"%s\"}", body, check);
-    if ((size_t)needed >= size) {
-        return mr_fail(err, MR_E_PARAM, "the state needs %d bytes, the buffer has %zu", needed + 1,
-                       size);
+    MR_TRY(write_checked(state, &text, &length, check, err));
+    bool fits = length + 2 <= size;
+    if (fits) {
+        memcpy(buffer, text, length);
+        memcpy(buffer + length, "}", 2);
     }
-    snprintf(buffer, size, "%s, \"check\": \"%s\"}", body, check);
-    return MR_OK;
+    free(text);
+    return fits ? MR_OK
+                : mr_fail(err, MR_E_PARAM, "the state needs %zu bytes, the buffer has %zu",
+                          length + 2, size);
 }
 
 /* ---- Reading ---- */
@@ -84,7 +118,7 @@ static mr_status damaged(mr_error *err, const char *what) {
 
 static mr_status parse(json_t **out, const char *text, size_t size, mr_error *err) {
     json_error_t error;
-    if (size >= MR_STATE_MAX) {
+    if (size >= MR_STATE_TEXT_MAX) {
         return not_a_state(err, "it is too long");
     }
     mr_status status = mr_json_load(out, text, size, JSON_REJECT_DUPLICATES, &error);
@@ -143,30 +177,68 @@ static bool get_fields(json_t *object, mr_state *out, char check[CHECK_SIZE]) {
            get_text(object, "check", check, CHECK_SIZE);
 }
 
-static mr_status read_object(json_t *object, mr_state *out, mr_error *err) {
-    mr_state state = {0};
-    char check[CHECK_SIZE], wanted[CHECK_SIZE];
-    MR_TRY(check_version(object, err));
-    if (!get_fields(object, &state, check)) {
+static mr_status get_rehearsal(const json_t *text, mr_state *out, mr_error *err) {
+    size_t length = json_string_length(text), room = length / 4 * 3 + 3;
+    if (length == 0) {
+        return MR_OK;
+    }
+    out->rehearsal = malloc(room);
+    if (!out->rehearsal) {
+        return mr_fail_memory(err, room);
+    }
+    return mr_base64_decode(json_string_value(text), length, out->rehearsal, &out->rehearsal_size)
+               ? MR_OK
+               : damaged(err, "its rehearsal buffer is not base64");
+}
+
+static mr_status get_stream(json_t *object, mr_state *out, mr_error *err) {
+    const json_t *rehearsal = json_object_get(object, "rehearsal");
+    out->is_stream = rehearsal != NULL;
+    if (!out->is_stream) {
+        return MR_OK;
+    }
+    if (!json_is_string(rehearsal) || !get_number(object, "step", &out->step)) {
         return damaged(err, "an entry is missing or of another type");
     }
-    if (json_object_size(object) != N_KEYS) {
+    return get_rehearsal(rehearsal, out, err);
+}
+
+static mr_status check_values(const mr_state *state, const char *check, mr_error *err) {
+    char wanted[CHECK_SIZE], *text = NULL;
+    size_t length = 0;
+    MR_TRY(write_checked(state, &text, &length, wanted, err));
+    free(text);
+    return strcmp(check, wanted) == 0 && is_possible(state)
+               ? MR_OK
+               : damaged(err, "its check does not fit its entries");
+}
+
+static mr_status read_object(json_t *object, mr_state *out, mr_error *err) {
+    char check[CHECK_SIZE];
+    MR_TRY(check_version(object, err));
+    if (!get_fields(object, out, check)) {
+        return damaged(err, "an entry is missing or of another type");
+    }
+    MR_TRY(get_stream(object, out, err));
+    if (json_object_size(object) !=
+        (out->is_stream ? (size_t)N_KEYS + STREAM_KEYS : (size_t)N_KEYS)) {
         return damaged(err, "it has an unknown entry");
     }
-    check_of(&state, wanted);
-    if (strcmp(check, wanted) != 0 || !is_possible(&state)) {
-        return damaged(err, "its check does not fit its entries");
-    }
-    *out = state;
-    return MR_OK;
+    return check_values(out, check, err);
 }
 
 mr_status mr_state_read(mr_state *out, const char *text, size_t size, mr_error *err) {
     json_t *root = NULL;
+    mr_state state = {.seed = 0};
     MR_TRY(parse(&root, text, size, err));
-    mr_status status = read_object(root, out, err);
+    mr_status status = read_object(root, &state, err);
     json_decref(root);
-    return status;
+    if (status < 0) {
+        mr_state_free(&state);
+        return status;
+    }
+    *out = state;
+    return MR_OK;
 }
 
 /* ---- Matching ---- */

@@ -186,25 +186,28 @@ static void draw_picture(canvas *c, const picture *p, range r, int64_t cell, int
     }
 }
 
-static void describe(const mr_batch *batch, int64_t i, char *text, size_t size) {
+static void describe(const mr_batch *batch, const mr_sheet *sheet, int64_t i, char *text,
+                     size_t size) {
     const mr_array *label = mr_batch_find(batch, "label");
     int64_t value = 0;
     size_t used = 0;
     if (label && label->dtype == MR_I64 && label->n_dims == 1 && !label->offsets) {
         memcpy(&value, (const char *)label->data + i * (int64_t)sizeof value, sizeof value);
-        used = (size_t)snprintf(text, size, "%lld ", (long long)value);
+        bool named = sheet->classes && value >= 0 && value < sheet->n_classes;
+        used = named ? (size_t)snprintf(text, size, "%.40s ", sheet->classes[value])
+                     : (size_t)snprintf(text, size, "%lld ", (long long)value);
     }
     snprintf(text + used, size - used, "#%lld", (long long)mr_batch_samples(batch)[i]);
 }
 
-static void draw_cell(canvas *c, const mr_batch *batch, const mr_array *array, const grid *g,
-                      range r, int64_t cell, int64_t i) {
+static void draw_cell(canvas *c, const mr_batch *batch, const mr_sheet *sheet,
+                      const mr_array *array, const grid *g, range r, int64_t cell, int64_t i) {
     char text[64];
     int64_t left = GAP + i % g->columns * (g->cell_w + GAP);
     int64_t top = GAP + i / g->columns * (g->cell_h + STRIP + GAP);
     picture p = picture_of(array, i);
     draw_picture(c, &p, r, cell, left, top + STRIP);
-    describe(batch, i, text, sizeof text);
+    describe(batch, sheet, i, text, sizeof text);
     text[at_most(g->cell_w / ((GLYPH_W + 1) * dot_side), (int64_t)sizeof text - 1)] = '\0';
     draw_text(c, left, top + 3, text);
 }
@@ -231,8 +234,11 @@ static mr_status write_png(const canvas *c, const char *path, mr_error *err) {
 }
 #endif
 
-mr_status mr_batch_sheet(const mr_batch *batch, const mr_sheet *sheet, const char *path,
+mr_status mr_batch_sheet(const mr_batch *batch, const mr_sheet *given, const char *path,
                          mr_error *err) {
+    mr_sheet own;
+    const mr_sheet *sheet = &own;
+    mr_take_sized(&own, sizeof own, given);
     const mr_array *array = image_field(batch);
     int64_t n = mr_batch_size(batch), cell = sheet->cell > 0 ? sheet->cell : MOST_CELL;
     if (!array || n < 1) {
@@ -257,7 +263,7 @@ mr_status mr_batch_sheet(const mr_batch *batch, const mr_sheet *sheet, const cha
     memset(c.pixels, 0xF0, bytes);
     range r = range_of(array, n);
     for (int64_t i = 0; i < n; i++) {
-        draw_cell(&c, batch, array, &g, r, cell, i);
+        draw_cell(&c, batch, sheet, array, &g, r, cell, i);
     }
     mr_status status = write_png(&c, path, err);
     mr_free(c.pixels);

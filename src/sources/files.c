@@ -1,26 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.c - one sample per file: a folder tree whose top folders are the classes, or a list of
- * paths and labels.
+/* files.c - one sample per file: a folder tree whose top folders are the classes, a folder with a
+ * table of labels, or a list of paths and labels. labels.c reads lists and tables.
  *
  * The order of samples is the bytewise order of their paths below the root (for a list: the
- * list's), so it does not depend on the file system. */
+ * list's), so it does not depend on the file system. Of a file only its name below the root is
+ * kept, beside 12 bytes: files are opened from the root's handle. */
 #include <errno.h>
+#include <fcntl.h>
 #include <millrace/source.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/memory.h"
+#include "io/far.h"
 #include "io/file.h"
-#include "io/tree.h"
+#include "sources/labels.h"
+#include "sources/listing.h"
+
+/* A field from a column: read by check, so that describe knows it. */
+typedef struct described {
+    char name[MR_LABEL_NAME];
+    mr_type type;
+    bool is_file;
+} described;
 
 typedef struct params {
-    const char *path, *list;
-    mr_strings extensions;
+    const char *path, *list, *labels, *index;
+    mr_strings extensions, columns;
     int64_t max_file_bytes;
+    described described[MR_LABEL_COLUMNS];
+    int32_t n_described;
 } params;
 
 static const mr_param rows[] = {
@@ -34,14 +47,36 @@ static const mr_param rows[] = {
      .kind = MR_PARAM_STRING,
      .offset = offsetof(params, list),
      .fallback = "\"\"",
+     .doc = "A text file with a path and a label on each line, separated by a tab or the last "
+            "space. Labels are all whole numbers (int64), all numbers (float32), all lists of "
+            "numbers (\"0,3\"), or all names, which are sorted and numbered."},
+    {.name = "labels",
+     .kind = MR_PARAM_STRING,
+     .offset = offsetof(params, labels),
+     .fallback = "\"\"",
      .doc =
-         "A text file with a path and a label on each line, separated by a tab or the last space. "
-         "Labels that are not all numbers are sorted and numbered."},
+         "A table with a row for each file of the folder: CSV or TSV with a header, or JSON lines. "
+         "Column file_name, file, path or image, else the first, has the files' names: below the "
+         "folder, or without folders, or without their endings. Every other column is a field, "
+         "typed as a list's labels are; names of files are read as the image is."},
+    {.name = "columns",
+     .kind = MR_PARAM_STRINGS,
+     .offset = offsetof(params, columns),
+     .fallback = "[]",
+     .doc = "Columns of the table to take; empty: all."},
     {.name = "extensions",
      .kind = MR_PARAM_STRINGS,
      .offset = offsetof(params, extensions),
      .fallback = "[\".jpg\", \".jpeg\", \".png\", \".webp\"]",
      .doc = "Endings of the files to take from the folder, in upper or lower case; empty: all."},
+    {.name = "index",
+     .kind = MR_PARAM_STRING,
+     .offset = offsetof(params, index),
+     .fallback = "\"\"",
+     .doc =
+         "A file that keeps the folder's listing, for folders of millions of files: written where "
+         "there is none, used while all folders have the times they had then, else written "
+         "anew. \"\": the folder is listed at every start."},
     {.name = "max_file_bytes",
      .kind = MR_PARAM_BYTES,
      .offset = offsetof(params, max_file_bytes),
@@ -52,26 +87,29 @@ static const mr_param rows[] = {
     {.name = NULL},
 };
 
-/* Field numbers. */
-enum { IMAGE, LABEL, PATH, INDEX, N_FIELDS };
-
-typedef struct item {
-    char *path;        /* to open */
-    char *label_text;  /* until labels are numbered, then NULL */
-    size_t name_start; /* in path: the name below the folder, or as listed */
-    int64_t label;
-} item;
+/* Field numbers: the image, the columns, the path, the index. */
+enum { IMAGE, COLUMNS };
 
 typedef struct files {
     const params *params;
-    item *items;
-    int64_t n, capacity;
+    mr_listing listing;
+    int64_t n;
+    const int64_t *starts; /* of names in the listing; NULL: names are the list's */
+    int64_t *kept;         /* starts without those of files that were left out */
+    uint32_t *rows;        /* of samples: the class, or the row of the table; NULL: the sample */
+    char *root;            /* that names are relative to */
+    char **objects;        /* a list's: what to open, where something of it is on a server */
+    int folder;            /* its handle, or -1 */
     char **classes; /* names of a tree's top folders, sorted; also of those without samples */
     int64_t n_classes, classes_capacity;
-    int64_t n_outside; /* files beside the class folders */
+    int64_t n_outside;                 /* files beside the class folders */
+    mr_labels *labels;                 /* NULL: classes are folders */
+    int32_t extents[MR_LABEL_COLUMNS]; /* of columns of files that are wanted, from 1 on; else 0 */
+    int32_t n_extents;
+    uint64_t fingerprint[2];
 } files;
 
-/* ---- The list of items ---- */
+/* ---- Names ---- */
 static char *join(const char *root, const char *path) {
     size_t root_length = strlen(root), length = strlen(path);
     bool slash = root_length > 0 && root[root_length - 1] != '/';
@@ -84,61 +122,30 @@ static char *join(const char *root, const char *path) {
     return out;
 }
 
-static mr_status grow(files *f, mr_error *err) {
-    if (f->n < f->capacity) {
-        return MR_OK;
-    }
-    int64_t capacity = f->capacity ? f->capacity * 2 : 256;
-    item *items = realloc(f->items, (size_t)capacity * sizeof *items);
-    if (!items) {
-        return mr_fail_memory(err, (size_t)capacity * sizeof *items);
-    }
-    f->items = items;
-    f->capacity = capacity;
-    return MR_OK;
+static const char *name_of(const files *f, int64_t sample) {
+    return f->starts ? f->listing.names + f->starts[sample] : f->labels->names[sample];
 }
 
-/* Adds root/name, or name alone where it is absolute. label_text may be NULL. */
-static mr_status add(files *f, const char *root, const char *name, const char *label_text,
-                     mr_error *err) {
-    MR_TRY(grow(f, err));
-    item *it = &f->items[f->n];
-    *it = (item){.path = join(name[0] == '/' ? "" : root, name)};
-    if (!it->path) {
-        return mr_fail_memory(err, strlen(name));
+/* What to open. */
+static const char *path_of(const files *f, int64_t sample) {
+    if (f->objects) {
+        return f->objects[sample];
     }
-    f->n++; /* from here on freed with the rest */
-    it->name_start = strlen(it->path) - strlen(name);
-    it->label_text = label_text ? strdup(label_text) : NULL;
-    return label_text && !it->label_text ? mr_fail_memory(err, strlen(label_text)) : MR_OK;
+    const char *name = name_of(f, sample);
+    return f->starts && mr_is_far(f->root) ? mr_listing_object(name) : name;
 }
 
-static const char *own_name(const item *it) {
-    return it->path + it->name_start;
+static int64_t row_of(const files *f, int64_t sample) {
+    return f->rows ? (int64_t)f->rows[sample] : sample;
+}
+
+static mr_status make_rows(files *f, mr_error *err) {
+    f->rows = f->n <= UINT32_MAX ? mr_zalloc((size_t)f->n, sizeof *f->rows) : NULL;
+    return f->rows ? MR_OK : mr_fail_memory(err, (size_t)f->n * sizeof *f->rows);
 }
 
 /* ---- A folder tree ---- */
-static bool has_wanted_ending(const mr_strings *endings, const char *path) {
-    size_t length = strlen(path);
-    for (int32_t i = 0; i < endings->n; i++) {
-        size_t ending = strlen(endings->v[i]);
-        if (ending <= length && strcasecmp(path + length - ending, endings->v[i]) == 0) {
-            return true;
-        }
-    }
-    return endings->n == 0;
-}
-
-static mr_status add_file(void *user, const char *path, mr_error *err) {
-    files *f = user;
-    if (!has_wanted_ending(&f->params->extensions, path)) {
-        return MR_OK;
-    }
-    return add(f, f->params->path, path, NULL, err);
-}
-
-static mr_status add_class(void *user, const char *name, mr_error *err) {
-    files *f = user;
+static mr_status add_class(files *f, const char *name, mr_error *err) {
     if (f->n_classes == f->classes_capacity) {
         int64_t capacity = f->classes_capacity ? f->classes_capacity * 2 : 64;
         char **classes = realloc(f->classes, (size_t)capacity * sizeof *classes);
@@ -152,10 +159,6 @@ static mr_status add_class(void *user, const char *name, mr_error *err) {
     return f->classes[f->n_classes++] ? MR_OK : mr_fail_memory(err, strlen(name));
 }
 
-static int compare_paths(const void *a, const void *b) {
-    return strcmp(((const item *)a)->path, ((const item *)b)->path);
-}
-
 static size_t class_length(const char *name) {
     const char *slash = strchr(name, '/');
     return slash ? (size_t)(slash - name) : 0;
@@ -165,37 +168,68 @@ static int compare_texts(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void drop_outsiders(files *f) {
-    int64_t kept = 0;
-    bool any_class = false;
-    for (int64_t i = 0; i < f->n; i++) {
-        any_class = any_class || class_length(own_name(&f->items[i])) > 0;
-    }
-    for (int64_t i = 0; i < f->n; i++) {
-        if (any_class && class_length(own_name(&f->items[i])) == 0) {
-            free(f->items[i].path);
-            f->n_outside++;
-        } else {
-            f->items[kept++] = f->items[i];
+/* The classes are the top folders, also those without samples. */
+static mr_status find_classes(files *f, mr_error *err) {
+    for (int64_t i = 0; i < f->listing.n_folders; i++) {
+        const char *name = f->listing.folder_names + f->listing.folders[i].name;
+        if (name[0] != '\0' && !strchr(name, '/')) {
+            MR_TRY(add_class(f, name, err));
         }
     }
-    f->n = kept;
+    if (f->n_classes > 0) {
+        qsort(f->classes, (size_t)f->n_classes, sizeof *f->classes, compare_texts);
+    }
+    return MR_OK;
 }
 
-/* The class of a sample is its top folder; without any, all are of class 0. */
-static mr_status label_by_folder(files *f, mr_error *err) {
+static mr_status drop_outsiders(files *f, mr_error *err) {
+    int64_t n_inside = 0, n = 0;
     for (int64_t i = 0; i < f->n; i++) {
-        const char *name = own_name(&f->items[i]);
-        char *class = strndup(name, class_length(name));
-        if (!class) {
-            return mr_fail_memory(err, class_length(name));
+        n_inside += class_length(name_of(f, i)) > 0;
+    }
+    if (n_inside == 0 || n_inside == f->n) {
+        return MR_OK;
+    }
+    f->kept = malloc((size_t)n_inside * sizeof *f->kept);
+    if (!f->kept) {
+        return mr_fail_memory(err, (size_t)n_inside * sizeof *f->kept);
+    }
+    for (int64_t i = 0; i < f->n; i++) {
+        if (class_length(name_of(f, i)) > 0) {
+            f->kept[n++] = f->starts[i];
         }
-        char **found =
-            class[0] && f->n_classes > 0
-                ? bsearch(&class, f->classes, (size_t)f->n_classes, sizeof class, compare_texts)
-                : NULL;
-        f->items[i].label = found ? found - f->classes : 0;
-        free(class);
+    }
+    f->n_outside = f->n - n;
+    f->n = n;
+    f->starts = f->kept;
+    return MR_OK;
+}
+
+static int64_t find_class(const files *f, const char *name, size_t length) {
+    int64_t low = 0, high = f->n_classes;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        int order = strncmp(f->classes[middle], name, length);
+        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
+    }
+    return low < f->n_classes ? low : 0;
+}
+
+/* The class of a sample is its top folder; without any, all are of class 0. Samples of a class
+ * follow each other. */
+static mr_status label_by_folder(files *f, mr_error *err) {
+    const char *class = "";
+    size_t length = 0;
+    MR_TRY(make_rows(f, err));
+    for (int64_t i = 0; i < f->n; i++) {
+        const char *name = name_of(f, i);
+        if (length > 0 && strncmp(name, class, length + 1) == 0) {
+            f->rows[i] = f->rows[i - 1];
+            continue;
+        }
+        class = name;
+        length = class_length(name);
+        f->rows[i] = length > 0 ? (uint32_t)find_class(f, name, length) : 0;
     }
     return MR_OK;
 }
@@ -216,7 +250,7 @@ static mr_status report_empty_classes(const files *f, const mr_log *log, mr_erro
         return mr_fail_memory(err, (size_t)f->n_classes);
     }
     for (int64_t i = 0; f->n_classes > 0 && i < f->n; i++) {
-        seen[f->items[i].label] = true;
+        seen[f->rows[i]] = true;
     }
     for (int64_t i = 0; log->write && i < f->n_classes; i++) {
         if (!seen[i]) {
@@ -225,81 +259,6 @@ static mr_status report_empty_classes(const files *f, const mr_log *log, mr_erro
     }
     mr_free(seen);
     return MR_OK;
-}
-
-/* ---- Labels ---- */
-/* A whole number in decimal, whatever its size. */
-static bool is_number(const char *text) {
-    text += *text == '-';
-    return *text != '\0' && strspn(text, "0123456789") == strlen(text);
-}
-
-static int64_t count_numbers(const files *f) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < f->n; i++) {
-        n += is_number(f->items[i].label_text);
-    }
-    return n;
-}
-
-static mr_status read_numbers(files *f, mr_error *err) {
-    for (int64_t i = 0; i < f->n; i++) {
-        errno = 0;
-        f->items[i].label = strtoll(f->items[i].label_text, NULL, 10);
-        if (errno != 0) {
-            return mr_fail(err, MR_E_PARAM, "label %s in %s does not fit into 64 bits",
-                           f->items[i].label_text, f->params->list);
-        }
-    }
-    return MR_OK;
-}
-
-/* Numbers among names are more often a slip than a wish. */
-static void report_mixture(const files *f, int64_t numbers, const mr_log *log) {
-    char text[640], list[512];
-    if (numbers > 0 && log->write) {
-        mr_text_escape(list, sizeof list, f->params->list);
-        snprintf(text, sizeof text,
-                 "%s: %lld of %lld labels are numbers, so all are taken as names and numbered anew",
-                 list, (long long)numbers, (long long)f->n);
-        log->write(log->user, text);
-    }
-}
-
-static int64_t unique(char **texts, int64_t n) {
-    int64_t kept = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (kept == 0 || strcmp(texts[kept - 1], texts[i]) != 0) {
-            texts[kept++] = texts[i];
-        }
-    }
-    return kept;
-}
-
-/* Numbers the label texts in their sorted order. */
-static mr_status number_labels(files *f, mr_error *err) {
-    char **texts = mr_zalloc((size_t)f->n, sizeof *texts);
-    if (!texts) {
-        return mr_fail_memory(err, (size_t)f->n * sizeof *texts);
-    }
-    for (int64_t i = 0; i < f->n; i++) {
-        texts[i] = f->items[i].label_text;
-    }
-    qsort(texts, (size_t)f->n, sizeof *texts, compare_texts);
-    size_t n = (size_t)unique(texts, f->n);
-    for (int64_t i = 0; i < f->n; i++) {
-        char **found = bsearch(&f->items[i].label_text, texts, n, sizeof *texts, compare_texts);
-        f->items[i].label = found - texts;
-    }
-    mr_free(texts);
-    return MR_OK;
-}
-
-static void forget_label_texts(files *f) {
-    for (int64_t i = 0; i < f->n; i++) {
-        free(f->items[i].label_text);
-        f->items[i].label_text = NULL;
-    }
 }
 
 static void report_outsiders(const files *f, const mr_log *log) {
@@ -312,115 +271,230 @@ static void report_outsiders(const files *f, const mr_log *log) {
     }
 }
 
+/* ---- A table of labels ---- */
+static mr_labels_origin origin_of(const params *p) {
+    return (mr_labels_origin){p->list[0] ? p->list : p->labels, p->list[0] != '\0', p->columns,
+                              p->extensions};
+}
+
+static mr_status no_row(const files *f, int64_t sample, const char *what, mr_error *err) {
+    char name[256], table[256];
+    mr_text_escape(name, sizeof name, name_of(f, sample));
+    mr_text_escape(table, sizeof table, f->params->labels);
+    mr_fail(err, MR_E_PARAM, "%s %s %s", name, what, table);
+    mr_hint(err, "files are joined to rows by their names below the folder, else without folders, "
+                 "else without endings: each needs a row of its own");
+    return MR_E_PARAM;
+}
+
+static mr_status join_rows(files *f, bool *used, mr_error *err) {
+    for (int64_t i = 0; i < f->n; i++) {
+        int64_t row = mr_labels_find(f->labels, name_of(f, i));
+        if (row < 0 || row > UINT32_MAX) {
+            return no_row(f, i, "has no row in", err);
+        }
+        if (used[row]) {
+            return no_row(f, i, "and a file before it have the same row in", err);
+        }
+        used[row] = true;
+        f->rows[i] = (uint32_t)row;
+    }
+    return MR_OK;
+}
+
+static void report_unused(const files *f, const mr_log *log) {
+    char text[640], table[512];
+    if (f->labels->n_rows > f->n && log->write) {
+        mr_text_escape(table, sizeof table, f->params->labels);
+        snprintf(text, sizeof text, "%s: %lld of %lld rows belong to no file", table,
+                 (long long)(f->labels->n_rows - f->n), (long long)f->labels->n_rows);
+        log->write(log->user, text);
+    }
+}
+
+static mr_status join_labels(files *f, const mr_log *log, mr_error *err) {
+    const mr_labels_origin from = origin_of(f->params);
+    MR_TRY(mr_labels_load(&f->labels, &from, err));
+    MR_TRY(make_rows(f, err));
+    bool *used = mr_zalloc((size_t)f->labels->n_rows + 1, sizeof *used);
+    mr_status status =
+        used ? join_rows(f, used, err) : mr_fail_memory(err, (size_t)f->labels->n_rows);
+    mr_free(used);
+    if (status == MR_OK) {
+        report_unused(f, log);
+    }
+    return status;
+}
+
 static mr_status open_tree(files *f, const mr_log *log, mr_error *err) {
-    const mr_tree_visitor visitor = {add_file, add_class, f};
-    mr_status status = mr_tree_walk(f->params->path, &visitor, log, err);
+    const mr_listing_config config = {f->params->path, &f->params->extensions, f->params->index,
+                                      log};
+    mr_status status = mr_listing_open(&f->listing, &config, err);
     if (status == MR_E_NOT_FOUND) {
         mr_hint(err, "source files looks for path from the current folder");
     }
     MR_TRY(status);
+    f->n = f->listing.n;
+    f->starts = f->listing.starts;
     if (f->n == 0) {
         return MR_OK; /* said by the caller */
     }
-    qsort(f->items, (size_t)f->n, sizeof *f->items, compare_paths);
-    if (f->n_classes > 0) {
-        qsort(f->classes, (size_t)f->n_classes, sizeof *f->classes, compare_texts);
+    MR_TRY(find_classes(f, err));
+    if (f->params->labels[0]) {
+        return join_labels(f, log, err);
     }
-    drop_outsiders(f);
+    MR_TRY(drop_outsiders(f, err));
     report_outsiders(f, log);
     MR_TRY(label_by_folder(f, err));
     return report_empty_classes(f, log, err);
 }
 
 /* ---- A list file ---- */
-static mr_status bad_line(const files *f, int64_t line, const char *what, mr_error *err) {
-    char list[256];
-    mr_text_escape(list, sizeof list, f->params->list);
-    mr_fail(err, MR_E_PARAM, "line %lld of %s has no %s", (long long)line, list, what);
-    mr_hint(err, "write a path, a tab and a label on each line");
-    return MR_E_PARAM;
-}
-
 /* The list's own folder, with its slash. */
 static char *folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("");
 }
 
-static mr_status add_line(files *f, const char *root, char *line, int64_t number, mr_error *err) {
-    char *separator = strrchr(line, '\t');
-    separator = separator ? separator : strrchr(line, ' ');
-    if (!separator || separator[1] == '\0') {
-        return bad_line(f, number, "label", err);
-    }
-    *separator = '\0';
-    if (line[0] == '\0') {
-        return bad_line(f, number, "path", err);
-    }
-    return add(f, root, line, separator + 1, err);
+static char *root_of(const params *p) {
+    return p->path[0] ? strdup(p->path) : folder_of(p->list);
 }
 
-static mr_status add_lines(files *f, const char *root, char *text, mr_error *err) {
-    int64_t number = 0;
-    for (char *line = text, *next; line; line = next) {
-        next = strchr(line, '\n');
-        if (next) {
-            *next++ = '\0';
-        }
-        number++;
-        line[strcspn(line, "\r")] = '\0';
-        if (line[0] != '\0') {
-            MR_TRY(add_line(f, root, line, number, err));
-        }
-    }
+static mr_status open_list(files *f, mr_error *err) {
+    const mr_labels_origin from = origin_of(f->params);
+    MR_TRY(mr_labels_load(&f->labels, &from, err));
+    f->n = f->labels->n_rows;
     return MR_OK;
 }
 
-static mr_status open_list(files *f, const mr_log *log, mr_error *err) {
-    char *text = NULL;
-    size_t size = 0;
-    MR_TRY(mr_file_load(f->params->list, (size_t)1 << 34, &text, &size, err));
-    char *root = f->params->path[0] ? strdup(f->params->path) : folder_of(f->params->list);
-    mr_status status = MR_OK;
-    if (!root) {
-        status = mr_fail_memory(err, 64);
-    } else if (strlen(text) != size) {
-        status = mr_fail(err, MR_E_PARAM, "the list has a zero byte at %zu", strlen(text));
-    } else {
-        status = add_lines(f, root, text, err);
+/* ---- Lists of objects on servers ---- */
+static bool is_absolute(const char *name) {
+    return name[0] == '/' || mr_is_far(name);
+}
+
+/* Names of a list are those of files: in an address on the web they are encoded. */
+static char *join_far(const char *root, const char *name) {
+    if (is_absolute(name)) {
+        return strdup(name);
     }
-    free(root);
-    mr_free(text);
-    MR_TRY(status);
-    int64_t numbers = count_numbers(f);
-    if (numbers == f->n) {
-        return read_numbers(f, err);
+    if (!mr_is_far(root) || mr_is_s3(root)) {
+        return join(root, name);
     }
-    report_mixture(f, numbers, log);
-    return number_labels(f, err);
+    size_t size = strlen(root) + 3 * strlen(name) + 8, at = strlen(root);
+    char *out = malloc(size);
+    if (out) {
+        memcpy(out, root, at + 1);
+        if (at > 0 && out[at - 1] != '/') {
+            out[at++] = '/';
+        }
+        mr_far_encode(out, size, &at, name, strlen(name), "/");
+    }
+    return out;
+}
+
+/* Versions of so many are looked up; more would take minutes at every start. */
+static mr_status pin_some(char **names, int64_t n, mr_error *err) {
+    enum { PINNED = 1 << 16 };
+    return n <= PINNED ? mr_far_pin_names(names, (int32_t)n, err) : MR_OK;
+}
+
+static mr_status name_objects(files *f, mr_error *err) {
+    bool far = mr_is_far(f->root);
+    for (int64_t i = 0; !far && i < f->n; i++) {
+        far = mr_is_far(name_of(f, i));
+    }
+    if (f->starts || !far) {
+        return MR_OK;
+    }
+    f->objects = mr_zalloc((size_t)f->n, sizeof *f->objects);
+    if (!f->objects) {
+        return mr_fail_memory(err, (size_t)f->n * sizeof *f->objects);
+    }
+    for (int64_t i = 0; i < f->n; i++) {
+        f->objects[i] = join_far(f->root, name_of(f, i));
+        if (!f->objects[i]) {
+            return mr_fail_memory(err, strlen(name_of(f, i)));
+        }
+    }
+    return pin_some(f->objects, f->n, err);
+}
+
+/* Files are opened from the root's handle. */
+static mr_status open_root(files *f, mr_error *err) {
+    f->root = root_of(f->params);
+    if (!f->root) {
+        return mr_fail_memory(err, 64);
+    }
+    MR_TRY(name_objects(f, err));
+    if (f->objects || mr_is_far(f->root)) {
+        return MR_OK;
+    }
+    const char *path = f->root[0] ? f->root : ".";
+    do {
+        f->folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    } while (f->folder < 0 && errno == EINTR);
+    return f->folder >= 0 ? MR_OK : mr_open_failed(path, errno, err);
 }
 
 /* ---- The table's functions ---- */
+static void describe_column(params *own, const char *name, mr_type type, bool is_file) {
+    described *d = &own->described[own->n_described++];
+    *d = (described){.type = type, .is_file = is_file};
+    snprintf(d->name, sizeof d->name, "%s", name);
+}
+
+/* What cannot be read yet is said by open. */
+static void read_columns(params *own) {
+    mr_error ignored = MR_ERROR_INIT;
+    mr_labels *labels = NULL;
+    const mr_labels_origin from = origin_of(own);
+    if (from.path[0]) {
+        mr_labels_load(&labels, &from, &ignored);
+    }
+    own->n_described = 0;
+    for (int32_t i = 0; labels && i < labels->n_columns; i++) {
+        const mr_label_column *c = &labels->columns[i];
+        describe_column(own, c->name, c->type, c->is_file);
+    }
+    if (!labels) {
+        describe_column(own, "label", (mr_type){.dtype = MR_I64}, false);
+    }
+    mr_labels_free(labels);
+}
+
 static mr_status check(void *p, mr_error *err) {
-    const params *own = p;
+    params *own = p;
     if (!own->path[0] && !own->list[0]) {
         mr_fail(err, MR_E_PARAM, "source files needs a path or a list");
         mr_hint(err, "write {\"files\": {\"path\": \"photos\"}}");
         return MR_E_PARAM;
     }
+    if (own->list[0] && own->labels[0]) {
+        mr_fail(err, MR_E_PARAM, "source files takes a list or labels, not both");
+        mr_hint(err, "a list has the labels in it; labels are a table beside a folder");
+        return MR_E_PARAM;
+    }
+    read_columns(own);
     return MR_OK;
 }
 
-static mr_status describe(const void *p, mr_field *fields, int32_t *n_fields, mr_error *err) {
+static mr_status describe(const void *p, mr_field *fields, int32_t capacity, int32_t *n_fields,
+                          mr_error *err) {
+    const params *own = p;
     const mr_type bytes = {.dtype = MR_U8, .n_dims = 1, .dims = {-1}};
     const mr_type number = {.dtype = MR_I64};
-    (void)p;
+    int32_t n = COLUMNS;
     (void)err;
+    *n_fields = COLUMNS + own->n_described + 2;
+    if (capacity < *n_fields) {
+        return MR_OK;
+    }
     fields[IMAGE] = (mr_field){"image", bytes, false};
-    fields[LABEL] = (mr_field){"label", number, false};
-    fields[PATH] = (mr_field){"path", bytes, true};
-    fields[INDEX] = (mr_field){"index", number, true};
-    *n_fields = N_FIELDS;
+    for (int32_t i = 0; i < own->n_described; i++) {
+        fields[n++] = (mr_field){own->described[i].name, own->described[i].type, false};
+    }
+    fields[n++] = (mr_field){"path", bytes, true};
+    fields[n++] = (mr_field){"index", number, true};
     return MR_OK;
 }
 
@@ -435,92 +509,246 @@ static mr_status nothing_found(const files *f, mr_error *err) {
     return MR_E_NOT_FOUND;
 }
 
-static mr_status open_(const void *p, const mr_log *log, void **state, mr_error *err) {
+static bool same_type(const mr_type *a, const mr_type *b) {
+    return a->dtype == b->dtype && a->n_dims == b->n_dims &&
+           (a->n_dims == 0 || a->dims[0] == b->dims[0]);
+}
+
+/* The pipeline was made for the columns of that moment. */
+static mr_status check_columns(const files *f, mr_error *err) {
+    const params *p = f->params;
+    bool same = !f->labels || f->labels->n_columns == p->n_described;
+    for (int32_t i = 0; same && f->labels && i < p->n_described; i++) {
+        same = same_type(&p->described[i].type, &f->labels->columns[i].type) &&
+               strcmp(p->described[i].name, f->labels->columns[i].name) == 0;
+    }
+    if (same) {
+        return MR_OK;
+    }
+    mr_fail(err, MR_E_PARAM, "%s has other columns than when the pipeline was read",
+            p->list[0] ? p->list : p->labels);
+    mr_hint(err, "read the pipeline again");
+    return MR_E_PARAM;
+}
+
+static void make_fingerprint(files *f) {
+    uint64_t low = 1, high = 2;
+    for (int64_t i = 0; i < f->n; i++) {
+        const char *name = name_of(f, i);
+        uint64_t label = (uint64_t)row_of(f, i);
+        if (f->labels) {
+            label = mr_labels_hash(f->labels, row_of(f, i), 3);
+        }
+        low = mr_hash64(name, strlen(name), low ^ label);
+        high = mr_hash64(name, strlen(name), high + label);
+        const char *path = path_of(f, i), *version = path + mr_far_bare(path);
+        if (*version) {
+            low = mr_hash64(version, strlen(version), low);
+            high = mr_hash64(version, strlen(version), high);
+        }
+    }
+    if (f->labels) {
+        low = mr_labels_hash_classes(f->labels, low);
+        high = mr_labels_hash_classes(f->labels, high);
+    }
+    f->fingerprint[0] = low;
+    f->fingerprint[1] = high;
+}
+
+/* Paths of columns of files, to open, and which of them are to be read. */
+static mr_status find_columns_of_files(files *f, const mr_wanted *wanted, mr_error *err) {
+    mr_status status = MR_OK;
+    f->n_extents = 1;
+    for (int32_t c = 0; status == MR_OK && f->labels && c < f->labels->n_columns; c++) {
+        mr_label_column *column = &f->labels->columns[c];
+        if (!column->is_file || (wanted->fields && !wanted->fields[COLUMNS + c])) {
+            continue;
+        }
+        f->extents[c] = f->n_extents++;
+        for (int64_t row = 0; status == MR_OK && row < f->labels->n_rows; row++) {
+            char *path = join_far(f->root, column->texts[row]);
+            status = path ? MR_OK : mr_fail_memory(err, strlen(column->texts[row]));
+            if (path) {
+                free(column->texts[row]);
+                column->texts[row] = path;
+            }
+        }
+        status = status == MR_OK ? pin_some(column->texts, f->labels->n_rows, err) : status;
+    }
+    return status;
+}
+
+static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_error *err) {
     files *f = mr_zalloc(1, sizeof *f);
     if (!f) {
         return mr_fail_memory(err, sizeof *f);
     }
     *state = f;
     f->params = p;
-    MR_TRY(f->params->list[0] ? open_list(f, log, err) : open_tree(f, log, err));
-    forget_label_texts(f);
-    return f->n > 0 ? MR_OK : nothing_found(f, err);
+    f->folder = -1;
+    f->listing.map.fd = -1;
+    MR_TRY(f->params->list[0] ? open_list(f, err) : open_tree(f, wanted->log, err));
+    if (f->n == 0) {
+        return nothing_found(f, err);
+    }
+    MR_TRY(open_root(f, err));
+    MR_TRY(check_columns(f, err));
+    make_fingerprint(f);
+    return find_columns_of_files(f, wanted, err);
 }
 
 static void close_(void *state) {
     files *f = state;
     if (f) {
-        forget_label_texts(f);
-        for (int64_t i = 0; i < f->n; i++) {
-            free(f->items[i].path);
-        }
         for (int64_t i = 0; i < f->n_classes; i++) {
             free(f->classes[i]);
         }
         free(f->classes);
-        free(f->items);
+        if (f->folder >= 0) {
+            close(f->folder);
+        }
+        for (int64_t i = 0; f->objects && i < f->n; i++) {
+            free(f->objects[i]);
+        }
+        mr_free(f->objects);
+        free(f->kept);
+        free(f->root);
+        mr_free(f->rows);
+        mr_listing_close(&f->listing);
+        mr_labels_free(f->labels);
         mr_free(f);
     }
 }
 
-static int64_t count(const void *state) {
-    return ((const files *)state)->n;
-}
-
-static void fingerprint(const void *state, uint64_t out[2]) {
+static void shape(const void *state, mr_shape *out) {
     const files *f = state;
-    uint64_t low = 1, high = 2;
-    for (int64_t i = 0; i < f->n; i++) {
-        const char *name = own_name(&f->items[i]);
-        uint64_t label = (uint64_t)f->items[i].label;
-        low = mr_hash64(name, strlen(name), low ^ label);
-        high = mr_hash64(name, strlen(name), high + label);
-    }
-    out[0] = low;
-    out[1] = high;
+    out->samples = f->n;
+    out->fingerprint[0] = f->fingerprint[0];
+    out->fingerprint[1] = f->fingerprint[1];
 }
 
 static void sample_name(const void *state, int64_t sample, char *buffer, size_t size) {
-    snprintf(buffer, size, "%s", ((const files *)state)->items[sample].path);
+    const files *f = state;
+    const char *name = name_of(f, sample), *root = is_absolute(name) ? "" : f->root;
+    size_t length = strlen(root);
+    snprintf(buffer, size, "%s%s%s", root, length > 0 && root[length - 1] != '/' ? "/" : "", name);
 }
 
-static mr_status locate(const void *state, int64_t sample, mr_extent *out, mr_error *err) {
-    const files *f = state;
-    (void)err;
-    *out = (mr_extent){f->items[sample].path, 0, -1, f->params->max_file_bytes};
+static mr_extent extent_of(const files *f, int64_t sample) {
+    return (mr_extent){.path = path_of(f, sample),
+                       .length = -1,
+                       .limit = f->params->max_file_bytes,
+                       .folder = f->folder + 1};
+}
+
+/* Of several extents each must say how long it is. */
+static mr_status measure(mr_extent *extent, mr_error *err) {
+    mr_open_extent open;
+    MR_TRY(mr_extent_open(extent, &open, err));
+    extent->length = (int64_t)open.size;
+    mr_extent_close(&open);
     return MR_OK;
 }
 
+static mr_status locate(const void *state, int64_t sample, mr_extent *extents, int32_t capacity,
+                        int32_t *n, mr_error *err) {
+    const files *f = state;
+    const int64_t limit = f->params->max_file_bytes;
+    *n = f->n_extents;
+    if (capacity < *n) {
+        return MR_OK;
+    }
+    extents[0] = extent_of(f, sample);
+    for (int32_t c = 0; f->labels && c < f->labels->n_columns; c++) {
+        if (f->extents[c] > 0) {
+            const char *path = f->labels->columns[c].texts[row_of(f, sample)];
+            extents[f->extents[c]] = (mr_extent){.path = path, .length = -1, .limit = limit};
+        }
+    }
+    for (int32_t i = 0; *n > 1 && i < *n; i++) {
+        MR_TRY(measure(&extents[i], err));
+    }
+    return MR_OK;
+}
+
+/* A sample of several files cannot be stored: a store gives back the first field alone. */
 static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
     const files *f = state;
-    return mr_file_identity(f->items[sample].path, f->params->max_file_bytes, out);
+    const mr_extent extent = extent_of(f, sample);
+    return f->n_extents == 1 && mr_extent_identity(&extent, out);
 }
 
 static void point_at(mr_view *field, const void *bytes, size_t size) {
-    field->data = (void *)(uintptr_t)bytes;
-    field->size = size;
-    field->type.dims[0] = (int64_t)size;
+    if (mr_is_wanted(field)) {
+        field->data = (void *)(uintptr_t)bytes;
+        field->size = size;
+        field->type.dims[0] = (int64_t)size;
+    }
 }
 
-static mr_status fill(const void *state, int64_t sample, const void *bytes, size_t n_bytes,
-                      mr_view *fields, mr_error *err) {
+static void put_number(const mr_view *field, int64_t number) {
+    if (mr_is_wanted(field)) {
+        memcpy(field->data, &number, sizeof number);
+    }
+}
+
+static void fill_columns(const files *f, const mr_block *block, int64_t row, mr_view *fields) {
+    for (int32_t c = 0; c < f->labels->n_columns; c++) {
+        const mr_label_column *column = &f->labels->columns[c];
+        if (!mr_is_wanted(&fields[c])) {
+            continue;
+        }
+        if (!column->is_file) {
+            mr_labels_fill(column, row, &fields[c]);
+        } else if (block && f->extents[c] > 0) {
+            point_at(&fields[c], block->bytes[f->extents[c]].data,
+                     block->bytes[f->extents[c]].size);
+        } else {
+            point_at(&fields[c], NULL, 0);
+        }
+    }
+}
+
+static mr_status fill(const void *state, const mr_block *block, int64_t sample, mr_view *fields,
+                      mr_error *err) {
     const files *f = state;
-    const char *path = own_name(&f->items[sample]);
+    const char *path = name_of(f, sample);
+    const mr_bytes none = {NULL, 0}, *file = block ? block->bytes : &none;
+    const int32_t n = f->params->n_described;
     (void)err;
-    point_at(&fields[IMAGE], bytes, n_bytes);
-    point_at(&fields[PATH], path, strlen(path));
-    memcpy(fields[LABEL].data, &f->items[sample].label, sizeof(int64_t));
-    memcpy(fields[INDEX].data, &sample, sizeof sample);
+    point_at(&fields[IMAGE], file->data, file->size);
+    if (f->labels) {
+        fill_columns(f, block, row_of(f, sample), &fields[COLUMNS]);
+    } else {
+        put_number(&fields[COLUMNS], row_of(f, sample));
+    }
+    point_at(&fields[COLUMNS + n], path, strlen(path));
+    put_number(&fields[COLUMNS + n + 1], sample);
     return MR_OK;
+}
+
+static const char *class_name(const void *state, int32_t field, int64_t i) {
+    const files *f = state;
+    char **classes = field == COLUMNS && !f->labels ? f->classes : NULL;
+    int64_t n = f->n_classes;
+    if (f->labels && field >= COLUMNS && field < COLUMNS + f->labels->n_columns) {
+        classes = f->labels->columns[field - COLUMNS].classes;
+        n = f->labels->columns[field - COLUMNS].n_classes;
+    }
+    return classes && i >= 0 && i < n ? classes[i] : NULL;
 }
 
 extern const mr_source_class mr_source_files;
 const mr_source_class mr_source_files = {
     MR_SOURCE_HEADER,
     .name = "files",
-    .summary = "One sample per file: a folder of class folders, or a list of paths and labels.",
+    .summary =
+        "One sample per file: a folder of class folders, a folder with a table of labels, or a "
+        "list of paths and labels.",
     .doc =
-        "Fields: image (the file's bytes), label (int64); on request path (the name below the "
+        "Fields: image (the file's bytes), label (int64), or the list's label or the table's "
+        "columns; "
+        "on request path (the name below the "
         "folder, or as listed) and index (int64). Samples are in the bytewise order of their "
         "paths, or in the list's. Links are followed, loops are not; names that start with a dot "
         "are left out, and so are files beside class folders (said aloud). A folder that cannot be "
@@ -532,10 +760,10 @@ const mr_source_class mr_source_files = {
     .describe = describe,
     .open = open_,
     .close = close_,
-    .count = count,
-    .fingerprint = fingerprint,
+    .shape = shape,
     .sample_name = sample_name,
     .locate = locate,
     .fill = fill,
     .identify = identify,
+    .class_name = class_name,
 };

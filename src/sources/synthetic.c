@@ -30,7 +30,8 @@ static const mr_param rows[] = {
     {.name = NULL},
 };
 
-static mr_status describe(const void *p, mr_field *fields, int32_t *n_fields, mr_error *err) {
+static mr_status describe(const void *p, mr_field *fields, int32_t capacity, int32_t *n_fields,
+                          mr_error *err) {
     const mr_ints *shape = &((const params *)p)->shape;
     mr_type type = {
         .dtype = MR_U8, .layout = shape->n == 3 ? MR_HWC : MR_PLAIN, .n_dims = shape->n};
@@ -38,15 +39,14 @@ static mr_status describe(const void *p, mr_field *fields, int32_t *n_fields, mr
     if (mr_type_bytes(&type) < 0 || mr_type_bytes(&type) > (int64_t)1 << 32) {
         return mr_fail(err, MR_E_LIMIT, "a sample of this shape does not fit into memory");
     }
-    fields[0] = (mr_field){.name = "data", .type = type};
-    fields[1] = (mr_field){.name = "index", .type = {.dtype = MR_I64}};
-    *n_fields = 2;
-    return MR_OK;
+    const mr_field own[] = {{.name = "data", .type = type},
+                            {.name = "index", .type = {.dtype = MR_I64}}};
+    return mr_describe_fields(own, 2, fields, capacity, n_fields);
 }
 
 /* The parameters are all there is to know. */
-static mr_status open_(const void *p, const mr_log *log, void **state, mr_error *err) {
-    (void)log;
+static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_error *err) {
+    (void)wanted;
     (void)err;
     *state = (void *)(uintptr_t)p;
     return MR_OK;
@@ -56,17 +56,18 @@ static void close_(void *state) {
     (void)state;
 }
 
-static int64_t count(const void *state) {
-    return ((const params *)state)->samples;
-}
-
-static void fingerprint(const void *state, uint64_t out[2]) {
-    const params *p = state;
+static void fingerprint(const params *p, uint64_t out[2]) {
     out[0] = (uint64_t)p->samples;
     out[1] = 0;
     for (int32_t i = 0; i < p->shape.n; i++) {
         out[1] = out[1] * 0x9E3779B97F4A7C15u + (uint64_t)p->shape.v[i];
     }
+}
+
+static void shape(const void *state, mr_shape *out) {
+    const params *p = state;
+    out->samples = p->samples;
+    fingerprint(p, out->fingerprint);
 }
 
 static void sample_name(const void *state, int64_t sample, char *buffer, size_t size) {
@@ -80,14 +81,17 @@ static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
     return true;
 }
 
-static mr_status fill(const void *state, int64_t sample, const void *bytes, size_t n_bytes,
-                      mr_view *fields, mr_error *err) {
+static mr_status fill(const void *state, const mr_block *block, int64_t sample, mr_view *fields,
+                      mr_error *err) {
     (void)state;
-    (void)bytes;
-    (void)n_bytes;
+    (void)block;
     (void)err;
-    memset(fields[0].data, (int)(sample & 0xFF), fields[0].size);
-    memcpy(fields[1].data, &sample, sizeof sample);
+    if (mr_is_wanted(&fields[0])) {
+        memset(fields[0].data, (int)(sample & 0xFF), fields[0].size);
+    }
+    if (mr_is_wanted(&fields[1])) {
+        memcpy(fields[1].data, &sample, sizeof sample);
+    }
     return MR_OK;
 }
 
@@ -103,8 +107,7 @@ const mr_source_class mr_source_synthetic = {
     .describe = describe,
     .open = open_,
     .close = close_,
-    .count = count,
-    .fingerprint = fingerprint,
+    .shape = shape,
     .sample_name = sample_name,
     .fill = fill,
     .identify = identify,

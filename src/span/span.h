@@ -15,8 +15,9 @@
     X(MR_SPAN_READ, "read", 's', "a sample's bytes, from asking for them to having them")          \
     X(MR_SPAN_FILL, "fill", 's', "the source turns bytes into fields")                             \
     X(MR_SPAN_OP, "op", 's', "an op that runs by itself")                                          \
-    X(MR_SPAN_STREAM, "stream", 's', "ops that run together, row by row")                          \
-    X(MR_SPAN_PART, "part", 's', "one op's own time in a stream that was looked into")             \
+    X(MR_SPAN_FUSED, "fused", 's', "ops that run together, row by row")                            \
+    X(MR_SPAN_PART, "part", 's',                                                                   \
+      "one op's own time among fused ones, where these were looked into")                          \
     X(MR_SPAN_SAMPLE, "sample", 's', "a sample's whole way, from its bytes to its batch")          \
     X(MR_SPAN_SEAL, "seal", 'b', "a whole batch is put together for delivery")                     \
     X(MR_SPAN_WAIT_READ, "wait_read", 's', "a worker waits for a sample's bytes")                  \
@@ -27,7 +28,11 @@
     X(MR_SPAN_WAIT_HOST, "wait_host", 's', "an op waits for the host language's lock")             \
     X(MR_SPAN_STORE_READ, "store_read", 's', "a sample comes out of the store")                    \
     X(MR_SPAN_STORE_WRITE, "store_write", 's', "a sample goes into the store")                     \
-    X(MR_SPAN_STORE_WAIT, "store_wait", 's', "a worker waits for another to fill the store")
+    X(MR_SPAN_STORE_WAIT, "store_wait", 's', "a worker waits for another to fill the store")       \
+    X(MR_SPAN_START, "start", 'b', "worker processes are started")                                 \
+    X(MR_SPAN_WAIT_PEER, "wait_peer", 's', "a worker waits for bytes from another node or rank")   \
+    X(MR_SPAN_RECEIVE, "receive", 's', "bytes from another rank, from asking to having them")      \
+    X(MR_SPAN_SEND, "send", 's', "bytes on their way to another rank")
 
 typedef enum mr_span_kind {
 #define MR_SPAN_ENUM(name, text, about, doc) name,
@@ -44,16 +49,30 @@ bool mr_span_is_wait(mr_span_kind kind);
  */
 typedef struct mr_time_span {
     uint64_t start, duration;
-    int64_t item;       /* the sample's index in the dataset, or the batch's number in the run */
+    int64_t item;       /* see mr_span_item */
     uint32_t batch;     /* the batch's number in the run; MR_SPAN_NO_BATCH: not known here */
     uint32_t bytes_in;  /* UINT32_MAX: so many or more */
     uint32_t bytes_out; /* likewise */
     uint8_t kind;       /* mr_span_kind */
-    uint8_t n_ops;      /* of a stream; 1 for an op; else 0 */
-    uint16_t op;        /* the op's place in the pipeline; of a stream, its first op's */
+    uint8_t n_ops;      /* of fused ops; 1 for an op; else 0 */
+    uint16_t op;        /* the op's place in the pipeline; of fused ops, the first's */
 } mr_time_span;
 
 #define MR_SPAN_NO_BATCH UINT32_MAX
+
+/* An item is the sample's index in the dataset, or the batch's number in the run. Rows that were
+ * made together share one span: then the lower 48 bits are the first one's index, the bits above
+ * count those that follow it, and bytes are those of one row. Items below 0 are as they are. */
+enum { MR_SPAN_ITEM_BITS = 48, MR_SPAN_MOST_ROWS = 1 << 15 };
+
+static inline int64_t mr_span_item(const mr_time_span *span) {
+    int64_t lower = ((int64_t)1 << MR_SPAN_ITEM_BITS) - 1;
+    return span->item > 0 ? span->item & lower : span->item;
+}
+
+static inline int64_t mr_span_rows(const mr_time_span *span) {
+    return span->item > 0 ? 1 + (span->item >> MR_SPAN_ITEM_BITS) : 1;
+}
 
 _Static_assert(sizeof(mr_time_span) == 40, "spans are written as they are");
 

@@ -22,35 +22,38 @@ static inline int bucket_of(uint64_t ticks) {
 }
 
 /* ---- Tallies ---- */
-static void tally_time(mr_tally *line, const mr_time_span *span) {
+/* Of rows that were made together, their mean. */
+static void tally_time(mr_tally *line, const mr_time_span *span, uint64_t rows) {
+    uint64_t each = rows > 1 ? span->duration / rows : span->duration;
     grow(&line->timed, 1);
-    grow(&line->ticks, span->duration);
+    grow(&line->ticks, each);
     grow(&line->bytes_in, span->bytes_in);
     grow(&line->bytes_out, span->bytes_out);
-    grow(&line->buckets[bucket_of(span->duration)], 1);
+    grow(&line->buckets[bucket_of(each)], 1);
 }
 
-/* How often is told by ops and streams, how long by ops and by the parts of streams. */
+/* How often is told by ops and fused ops, how long by ops and by the parts of fused ones. */
 static void tally(mr_track *track, const mr_time_span *span) {
     mr_tally *op = &track->lines[mr_line_of_op(span->op)];
+    uint64_t rows = (uint64_t)mr_span_rows(span);
     switch ((mr_span_kind)span->kind) {
     case MR_SPAN_OP:
-        grow(&op->count, 1);
-        tally_time(op, span);
+        grow(&op->count, rows);
+        tally_time(op, span, rows);
         break;
-    case MR_SPAN_STREAM:
+    case MR_SPAN_FUSED:
         for (int k = 0; k < span->n_ops; k++) {
             grow(&op[k].count, 1);
         }
-        grow(&op->streams, 1);
-        grow(&op->stream_ticks, span->duration);
+        grow(&op->fused, 1);
+        grow(&op->fused_ticks, span->duration);
         break;
     case MR_SPAN_PART:
-        tally_time(op, span);
+        tally_time(op, span, 1);
         break;
     default:
-        grow(&track->lines[span->kind].count, 1);
-        tally_time(&track->lines[span->kind], span);
+        grow(&track->lines[span->kind].count, rows);
+        tally_time(&track->lines[span->kind], span, rows);
     }
 }
 
@@ -84,15 +87,27 @@ void mr_track_add(mr_track *track, const mr_time_span *span) {
     }
 }
 
+static mr_time_span span_since(const mr_track *track, mr_span_kind kind, uint64_t begun,
+                               int64_t item, int64_t batch, size_t bytes) {
+    return (mr_time_span){.start = begun,
+                          .duration = mr_track_now(track) - begun,
+                          .item = item,
+                          .batch = (uint32_t)batch,
+                          .bytes_in = clamp(bytes),
+                          .bytes_out = clamp(bytes),
+                          .kind = (uint8_t)kind};
+}
+
 void mr_track_since(mr_track *track, mr_span_kind kind, uint64_t begun, int64_t item, int64_t batch,
                     size_t bytes) {
-    const mr_time_span span = {.start = begun,
-                               .duration = mr_track_now(track) - begun,
-                               .item = item,
-                               .batch = (uint32_t)batch,
-                               .bytes_in = clamp(bytes),
-                               .bytes_out = clamp(bytes),
-                               .kind = (uint8_t)kind};
+    const mr_time_span span = span_since(track, kind, begun, item, batch, bytes);
+    mr_track_add(track, &span);
+}
+
+void mr_track_op(mr_track *track, int32_t op, uint64_t begun, int64_t batch, size_t bytes) {
+    mr_time_span span = span_since(track, MR_SPAN_OP, begun, batch, batch, bytes);
+    span.op = (uint16_t)op;
+    span.n_ops = 1;
     mr_track_add(track, &span);
 }
 
@@ -115,7 +130,7 @@ static void count_lap(mr_track *track, int32_t line) {
     mr_line_counts *counts = &track->counts[line];
     mr_counts now;
     mr_counters_read(&track->counters, &now);
-    counts->n++;
+    counts->n += 1 + track->more;
     for (int i = 0; i < MR_COUNTERS; i++) {
         counts->sum.v[i] += now.v[i] - track->at_lap.v[i];
     }
@@ -128,7 +143,8 @@ void mr_track_begin(mr_track *track, int64_t sample, uint32_t batch) {
     uint32_t turn = track->turn++;
     track->timed = track->spans || turn % track->every == 0;
     track->inside = turn % MR_TRACK_INSIDE_EVERY == 0;
-    track->counting = track->spans && turn % MR_TRACK_COUNT_EVERY == 0;
+    /* Not the first: it also finds out what comes once, in a process or in a cache. */
+    track->counting = track->spans && turn % MR_TRACK_COUNT_EVERY == 1;
     if (track->counting) {
         mr_counters_read(&track->counters, &track->at_lap);
     }
@@ -143,7 +159,7 @@ static mr_time_span span_of(const mr_track *track, mr_span_kind kind, uint64_t s
                             uint64_t end) {
     return (mr_time_span){.start = start,
                           .duration = end - start,
-                          .item = track->sample,
+                          .item = track->sample | track->more << MR_SPAN_ITEM_BITS,
                           .batch = track->batch,
                           .kind = (uint8_t)kind};
 }
@@ -192,16 +208,24 @@ void mr_track_end(mr_track *track) {
     }
     const mr_time_span span = span_of(track, MR_SPAN_SAMPLE, track->begun, mr_track_now(track));
     mr_track_add(track, &span);
+    track->more = 0;
 }
 
-void mr_track_gathered(mr_track *track, uint64_t begun, int64_t n, size_t bytes_each) {
-    const mr_time_span each = {.duration = (mr_track_now(track) - begun) / (uint64_t)n,
-                               .bytes_out = clamp(bytes_each)};
-    mr_tally *fill = &track->lines[MR_SPAN_FILL], *sample = &track->lines[MR_SPAN_SAMPLE];
-    grow(&fill->count, (uint64_t)n);
-    tally_time(fill, &each);
-    grow(&sample->count, (uint64_t)n);
-    tally_time(sample, &each);
+/* Every run is timed: a few readings of the clock are little beside its rows. */
+void mr_track_begin_rows(mr_track *track, int64_t sample, uint32_t batch, int64_t n) {
+    mr_track_begin(track, sample, batch);
+    track->inside = false;
+    track->more = n - 1;
+    if (!track->timed) {
+        track->timed = true;
+        track->sample = sample;
+        track->batch = batch;
+        track->begun = track->lap = mr_track_now(track);
+    }
+}
+
+void mr_track_give_up(mr_track *track) {
+    track->more = 0;
 }
 
 /* ---- All tracks ---- */
@@ -210,6 +234,7 @@ bool mr_tracks_init(mr_tracks *tracks, int32_t most, int32_t n_ops, uint32_t eve
     tracks->n_ops = n_ops;
     tracks->every = every;
     tracks->ring = ring;
+    tracks->most = most;
     tracks->list = mr_zalloc((size_t)most, sizeof(mr_track *));
     return tracks->list != NULL;
 }
@@ -225,7 +250,7 @@ static void free_track(mr_track *track) {
 }
 
 mr_track *mr_tracks_add(mr_tracks *tracks, mr_track_kind kind) {
-    mr_track *track = mr_zalloc(1, sizeof *track);
+    mr_track *track = tracks->n < tracks->most ? mr_zalloc(1, sizeof *track) : NULL;
     if (!track) {
         return NULL;
     }
@@ -268,8 +293,8 @@ void mr_tracks_sum(const mr_tracks *tracks, int32_t line, mr_tally_sum *out) {
         out->ticks += look(&tally->ticks);
         out->bytes_in += look(&tally->bytes_in);
         out->bytes_out += look(&tally->bytes_out);
-        out->streams += look(&tally->streams);
-        out->stream_ticks += look(&tally->stream_ticks);
+        out->fused += look(&tally->fused);
+        out->fused_ticks += look(&tally->fused_ticks);
         for (int b = 0; b < MR_TALLY_BUCKETS; b++) {
             out->buckets[b] += look(&tally->buckets[b]);
         }

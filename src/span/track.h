@@ -23,8 +23,8 @@ typedef struct mr_tally {
     _Atomic uint64_t count; /* how often it happened */
     _Atomic uint64_t timed; /* how often a clock was held beside it; the rest is about those */
     _Atomic uint64_t ticks, bytes_in, bytes_out;
-    _Atomic uint64_t streams,
-        stream_ticks; /* of an op: streams that began with it and were timed */
+    _Atomic uint64_t fused,
+        fused_ticks; /* of an op: fused runs that began with it and were timed */
     _Atomic uint64_t buckets[MR_TALLY_BUCKETS];
 } mr_tally;
 
@@ -51,10 +51,11 @@ typedef struct mr_track {
     uint32_t every; /* one sample in so many is timed while no trace is written */
     uint32_t turn;
     bool timed;    /* this sample */
-    bool inside;   /* row by row inside its streams */
+    bool inside;   /* row by row inside fused ops */
     bool counting; /* with counters */
     uint64_t begun, lap;
     int64_t sample;
+    int64_t more; /* rows behind it that are made together with it */
     uint32_t batch;
 
     /* The ring of spans; NULL: no trace. Positions only grow. */
@@ -65,7 +66,7 @@ typedef struct mr_track {
     _Atomic uint64_t taken;
 } mr_track;
 
-/* Streams are looked into once in so many samples, and counters are read once in so many: timing
+/* Fused ops are looked into once in so many samples, and counters are read once in so many: timing
  * every row of every image, or two system calls around every op, would cost more than the shares
  * are worth. */
 enum { MR_TRACK_INSIDE_EVERY = 16, MR_TRACK_COUNT_EVERY = 64 };
@@ -91,6 +92,9 @@ void mr_track_add(mr_track *track, const mr_time_span *span);
 void mr_track_since(mr_track *track, mr_span_kind kind, uint64_t begun, int64_t item, int64_t batch,
                     size_t bytes);
 
+/* An op on a batch, from `begun` until now. */
+void mr_track_op(mr_track *track, int32_t op, uint64_t begun, int64_t batch, size_t bytes);
+
 /* The thread itself, when it starts and when it ends. */
 void mr_track_attach(mr_track *track);
 void mr_track_detach(mr_track *track);
@@ -101,10 +105,14 @@ void mr_track_lap(mr_track *track, mr_span_kind kind, int32_t op, int32_t n_ops,
                   size_t bytes_out);
 void mr_track_end(mr_track *track);
 
-/* n samples that were filled at once, from `begun` until now: their mean stands for each. */
-void mr_track_gathered(mr_track *track, uint64_t begun, int64_t n, size_t bytes_each);
+/* Takes the place of mr_track_begin for n rows that are made together, `sample` the first of them
+ * and n at most MR_SPAN_MOST_ROWS: one span a lap, and the rows' mean stands for each. Bytes are
+ * those of one row. mr_track_give_up instead of mr_track_end: they will be made one by one; laps
+ * that were taken stay counted. */
+void mr_track_begin_rows(mr_track *track, int64_t sample, uint32_t batch, int64_t n);
+void mr_track_give_up(mr_track *track);
 
-/* One op's own time in the stream that the next lap will close. */
+/* One fused op's own time; the next lap closes all of them. */
 void mr_track_part(mr_track *track, int32_t op, uint64_t ticks, size_t bytes_in, size_t bytes_out);
 
 /* The thread that empties rings: copies at most `most` spans and frees their places. */
@@ -117,17 +125,18 @@ typedef struct mr_tracks {
     uint32_t every;
     size_t ring; /* spans in a worker's ring; 0: no trace */
     mr_track **list;
-    int32_t n;
+    int32_t n, most;
 } mr_tracks;
 
-/* Makes room for `most` tracks; adding them happens before the threads start. NULL: no memory. */
+/* Makes room for `most` tracks; adding them happens before the threads start. NULL: no memory, or
+ * more than `most`. */
 bool mr_tracks_init(mr_tracks *tracks, int32_t most, int32_t n_ops, uint32_t every, size_t ring);
 mr_track *mr_tracks_add(mr_tracks *tracks, mr_track_kind kind);
 void mr_tracks_free(mr_tracks *tracks);
 
 /* A line's sum over all tracks, in ticks. */
 typedef struct mr_tally_sum {
-    uint64_t count, timed, ticks, bytes_in, bytes_out, streams, stream_ticks;
+    uint64_t count, timed, ticks, bytes_in, bytes_out, fused, fused_ticks;
     uint64_t buckets[MR_TALLY_BUCKETS];
 } mr_tally_sum;
 

@@ -22,11 +22,8 @@ struct mr_env {
     char path[64];
     size_t page, pages; /* size of one, and how many there may be */
     atomic_bool doubtful;
-    int turns; /* file descriptor, and the byte of it that writers lock */
-    off_t turn;
-    atomic_bool torn;  /* a fault in the middle of a change: nobody writes here again */
-    mr_store_key hand; /* where eviction goes on */
-    int64_t written;   /* since write-back was last started */
+    _Atomic int64_t longest; /* that the file was seen to be */
+    int turns;               /* the file whose byte writers lock */
 };
 
 struct mr_env_reader {
@@ -35,12 +32,10 @@ struct mr_env_reader {
     bool active;
 };
 
-enum { FIRST_TURN = 16 }; /* bytes of the list of users, beyond those that place.c locks */
+enum { TURN = 16 }; /* byte of the list of users, beyond those that place.c locks */
 enum { READERS = MR_ENV_LOCK_BYTES / 64 - 8 }; /* threads of all processes together */
 
-/* ---- Guarded calls of LMDB: it reads the mapped file itself ----
- * Writes go through cursors of their own: those of mdb_put and mdb_del lie on the stack, where a
- * fault leaves them behind for abort to free. */
+/* ---- Guarded calls of LMDB: it reads the mapped file itself ---- */
 typedef struct call {
     MDB_env *lmdb;
     MDB_txn *txn;
@@ -50,13 +45,8 @@ typedef struct call {
     MDB_cursor_op op;
     unsigned flags;
     int result;
-    bool faulted; /* ended by the guard, not by LMDB */
     size_t page;
-    size_t unused_pages;  /* look_at_lists: freed ones, and those beyond the last */
-    size_t oldest;        /* give_lists: the state that some reader sees */
-    size_t waiting_pages; /* freed ones that a reader may see */
-    mdb_filehandle_t file;
-    bool refused; /* by the file system */
+    size_t unused_pages; /* look_at_lists: freed ones, and those beyond the last */
 } call;
 
 static void do_get(void *user) {
@@ -69,16 +59,6 @@ static void do_cursor_get(void *user) {
     c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
 }
 
-static void do_cursor_del(void *user) {
-    call *c = user;
-    c->result = mdb_cursor_del(c->cursor, 0);
-}
-
-static void do_cursor_put(void *user) {
-    call *c = user;
-    c->result = mdb_cursor_put(c->cursor, &c->key, &c->data, c->flags);
-}
-
 static void do_begin(void *user) {
     call *c = user;
     c->result = mdb_txn_begin(c->lmdb, NULL, c->flags, &c->txn);
@@ -87,11 +67,6 @@ static void do_begin(void *user) {
 static void do_renew(void *user) {
     call *c = user;
     c->result = mdb_txn_renew(c->txn);
-}
-
-static void do_sync(void *user) {
-    call *c = user;
-    c->result = mdb_env_sync(c->lmdb, 1);
 }
 
 static void do_close(void *user) {
@@ -105,25 +80,23 @@ static void do_check_readers(void *user) {
     c->result = mdb_reader_check(c->lmdb, &dead);
 }
 
-static void do_commit(void *user) {
-    call *c = user;
-    c->result = mdb_txn_commit(c->txn);
-}
-
-/* Pages that contradict each other are as bad as pages that cannot be read. But a commit that
- * cannot write (EIO is also what LMDB says of a short write, on a full disk) leaves what was there.
- */
-static int guarded(mr_env *env, void (*body)(void *), call *c) {
-    c->faulted = !mr_guard_call(body, c);
-    if (c->faulted) {
-        c->result = EIO;
-    }
-    bool unread = c->result == EIO && (c->faulted || body != do_commit);
-    if (unread || c->result == MDB_CORRUPTED || c->result == MDB_PAGE_NOTFOUND ||
-        c->result == MDB_PANIC || c->result == MDB_INVALID) {
+/* Pages that contradict each other are as bad as pages that cannot be read. */
+static int judge(mr_env *env, int code) {
+    if (code == MDB_CORRUPTED || code == MDB_PAGE_NOTFOUND || code == MDB_PANIC ||
+        code == MDB_INVALID) {
         atomic_store(&env->doubtful, true);
     }
-    return c->result;
+    return code;
+}
+
+static int guarded(mr_env *env, void (*body)(void *), call *c) {
+    if (!mr_guard_call(body, c)) {
+        c->result = EIO;
+    }
+    if (c->result == EIO) {
+        atomic_store(&env->doubtful, true);
+    }
+    return judge(env, c->result);
 }
 
 static MDB_val value_of(const void *data, size_t size) {
@@ -136,21 +109,25 @@ static void forget_dead_readers(const mr_env *env) {
     mr_guard_call(do_check_readers, &c);
 }
 
-/* A transaction begins with reading the first two pages, which a writer does with its lock taken:
- * a fault there would keep the lock, so what can be foreseen is. */
-static bool is_cut_short(const mr_env *env) {
+/* Files of LMDB only grow. One that became shorter would end a change in the middle: looked at
+ * before. */
+static bool is_whole(mr_env *env) {
     mdb_filehandle_t file;
     struct stat info;
-    return mdb_env_get_fd(env->lmdb, &file) == 0 && fstat(file, &info) == 0 &&
-           info.st_size < 2 * (off_t)env->page;
+    int64_t longest = atomic_load(&env->longest);
+    bool whole = mdb_env_get_fd(env->lmdb, &file) == 0 && fstat(file, &info) == 0 &&
+                 info.st_size >= 2 * (off_t)env->page && info.st_size >= longest;
+    if (!whole) {
+        atomic_store(&env->doubtful, true);
+    } else if (info.st_size > longest) {
+        atomic_compare_exchange_strong(&env->longest, &longest, (int64_t)info.st_size);
+    }
+    return whole;
 }
 
 static int begin(mr_env *env, unsigned flags, MDB_txn **txn) {
     call c = {.lmdb = env->lmdb, .flags = flags};
-    if (is_cut_short(env)) {
-        atomic_store(&env->doubtful, true);
-    }
-    int code = mr_env_is_doubtful(env) ? EIO : guarded(env, do_begin, &c);
+    int code = mr_env_is_doubtful(env) || !is_whole(env) ? EIO : guarded(env, do_begin, &c);
     *txn = code == 0 ? c.txn : NULL;
     return code;
 }
@@ -159,7 +136,7 @@ static int begin(mr_env *env, unsigned flags, MDB_txn **txn) {
  * LMDB has a lock for that, but it waits for ever, also for a process that was stopped with it. So
  * whoever writes locks a byte first, and gives up after a while. */
 static bool lock_turn(const mr_env *env, short kind) {
-    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_start = env->turn, .l_len = 1};
+    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_start = TURN, .l_len = 1};
     int done;
     do {
         done = fcntl(env->turns, F_OFD_SETLK, &lock);
@@ -246,14 +223,33 @@ void mr_env_doubt(mr_env *env) {
     atomic_store(&env->doubtful, true);
 }
 
-static int begin_write(mr_env *env, MDB_txn **txn, size_t *unused_pages) {
-    if (env->torn || !wait_for_turn(env)) {
+/* Reads the pages that lead to where the items will be. */
+static int look_at_ways(mr_env *env, const mr_env_item *items, int32_t n) {
+    call c = {.dbi = env->dbi};
+    int code = n > 0 ? begin(env, MDB_RDONLY, &c.txn) : 0;
+    for (int32_t i = 0; i < n && code == 0; i++) {
+        c.key = value_of(items[i].key, sizeof *items[i].key);
+        code = guarded(env, do_get, &c);
+        code = code == MDB_NOTFOUND ? 0 : code;
+    }
+    if (c.txn) {
+        mdb_txn_abort(c.txn);
+    }
+    return code;
+}
+
+/* A writer begins with its turn, and with a look at all that it relies on. Nothing is guarded from
+ * then on: LMDB's own lock must not be left behind by a jump. */
+static int begin_write(mr_env *env, const mr_env_item *items, int32_t n, MDB_txn **txn,
+                       size_t *unused_pages) {
+    if (!wait_for_turn(env)) {
         return EBUSY;
     }
     call c;
     int code = look_at(env, FREE_PAGES, look_at_lists, &c);
     *unused_pages = c.unused_pages;
-    code = code ? code : begin(env, 0, txn);
+    code = code ? code : look_at_ways(env, items, n);
+    code = code ? code : judge(env, mdb_txn_begin(env->lmdb, NULL, 0, txn));
     if (code != 0) {
         lock_turn(env, F_UNLCK);
     }
@@ -306,12 +302,9 @@ static int prepare_file(const mr_place *place, const char *name, off_t size) {
     return sys;
 }
 
-static int prepare_files(const mr_place *place, int32_t index) {
-    char name[24];
-    snprintf(name, sizeof name, "%02d.mdb", index);
-    int sys = prepare_file(place, name, 0);
-    snprintf(name, sizeof name, "%02d.mdb-lock", index);
-    return sys ? sys : prepare_file(place, name, MR_ENV_LOCK_BYTES);
+static int prepare_files(const mr_place *place) {
+    int sys = prepare_file(place, MR_INDEX_FILE, 0);
+    return sys ? sys : prepare_file(place, MR_INDEX_FILE "-lock", MR_ENV_LOCK_BYTES);
 }
 
 typedef struct opening {
@@ -357,20 +350,18 @@ static int open_lmdb(mr_env *env, const mr_place *place, int64_t size) {
     return o.result;
 }
 
-mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_t size,
-                      mr_error *err) {
+mr_status mr_env_open(mr_env **out, const mr_place *place, int64_t size, mr_error *err) {
     mr_env *env = mr_zalloc(1, sizeof *env);
     if (!env) {
         return mr_fail_memory(err, sizeof *env);
     }
     /* By the folder that was looked at, whatever its name means by now. */
-    snprintf(env->path, sizeof env->path, "/proc/self/fd/%d/%02d.mdb", place->dir, index);
+    snprintf(env->path, sizeof env->path, "/proc/self/fd/%d/" MR_INDEX_FILE, place->dir);
     env->page = (size_t)sysconf(_SC_PAGESIZE);
     env->turns = place->users;
-    env->turn = FIRST_TURN + index;
     size -= size % (int64_t)env->page;
     env->pages = (size_t)size / env->page;
-    int code = prepare_files(place, index);
+    int code = prepare_files(place);
     code = code ? code : open_lmdb(env, place, size);
     if (code != 0) {
         mr_env_close(env);
@@ -382,7 +373,7 @@ mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_
 
 void mr_env_close(mr_env *env) {
     if (env) {
-        if (env->lmdb && !env->torn) {
+        if (env->lmdb) {
             call c = {.lmdb = env->lmdb};
             mr_guard_call(do_close, &c); /* a fault leaves a little memory behind */
         }
@@ -391,19 +382,7 @@ void mr_env_close(mr_env *env) {
 }
 
 bool mr_env_sync(mr_env *env) {
-    call c = {.lmdb = env->lmdb};
-    return !mr_env_is_doubtful(env) && guarded(env, do_sync, &c) == 0;
-}
-
-/* In pieces worth a disk's while. */
-void mr_env_start_writeback(mr_env *env, int64_t written) {
-    const int64_t piece = 16 << 20;
-    mdb_filehandle_t file;
-    env->written += written;
-    if (env->written >= piece && mdb_env_get_fd(env->lmdb, &file) == 0) {
-        sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
-        env->written = 0;
-    }
+    return !mr_env_is_doubtful(env) && is_whole(env) && mdb_env_sync(env->lmdb, 1) == 0;
 }
 
 bool mr_env_is_doubtful(const mr_env *env) {
@@ -457,12 +436,6 @@ bool mr_env_find(mr_env_reader *reader, const mr_store_key *key, const void **da
     return true;
 }
 
-void mr_env_fetch(const mr_env_reader *reader, const void *data, size_t size) {
-    uintptr_t page = reader->env->page, first = (uintptr_t)data / page * page;
-    uintptr_t end = ((uintptr_t)data + size + page - 1) / page * page;
-    madvise((void *)first, end - first, MADV_WILLNEED);
-}
-
 /* ---- Writing ---- */
 static mr_env_result outcome(int code, mr_error *err) {
     if (code == 0) {
@@ -475,243 +448,127 @@ static mr_env_result outcome(int code, mr_error *err) {
     return MR_ENV_FAILED;
 }
 
-static void tear(mr_env *env, bool faulted) {
-    if (faulted) {
-        atomic_store(&env->torn, true);
-    }
-}
-
-/* After a fault in the middle of a change LMDB's own notes about it, some of them on a stack that
- * is gone, cannot be trusted to undo it. The transaction is left where it is and the turn kept:
- * others find the environment busy until this process ends, and the kernel gives LMDB's lock back.
- */
 static int end_write(mr_env *env, MDB_txn *txn, int code) {
-    call c = {.txn = txn};
     if (code == 0) {
-        code = guarded(env, do_commit, &c);
-        tear(env, c.faulted);
-    } else if (!env->torn) {
+        code = judge(env, mdb_txn_commit(txn));
+    } else {
         mdb_txn_abort(txn);
     }
-    if (!env->torn) {
-        lock_turn(env, F_UNLCK);
-    }
-    return code;
-}
-
-/* A change; see end_write. */
-static int change(mr_env *env, void (*body)(void *), call *c) {
-    int code = guarded(env, body, c);
-    tear(env, c->faulted);
+    lock_turn(env, F_UNLCK);
     return code;
 }
 
 static int put_all(mr_env *env, MDB_txn *txn, const mr_env_item *items, int32_t n) {
-    MDB_cursor *cursor = NULL;
-    int code = mdb_cursor_open(txn, env->dbi, &cursor);
+    int code = 0;
     for (int32_t i = 0; i < n && code == 0; i++) {
-        call c = {.cursor = cursor,
-                  .key = value_of(items[i].key, sizeof *items[i].key),
-                  .data = value_of(items[i].data, items[i].size),
-                  .flags = MDB_NOOVERWRITE};
-        code = change(env, do_cursor_put, &c);
-        code = code == MDB_KEYEXIST ? 0 : code; /* made twice is made the same */
+        MDB_val key = value_of(items[i].key, sizeof *items[i].key);
+        MDB_val data = value_of(items[i].data, items[i].size);
+        code = judge(env, mdb_put(txn, env->dbi, &key, &data, 0));
     }
-    return code; /* the cursor ends with the transaction */
-}
-
-static size_t pages_of(const mr_env *env, size_t size) {
-    return (size + 16 + env->page - 1) / env->page;
+    return code;
 }
 
 /* Deleting copies pages too: of an environment that is full to the last page nothing could be
  * evicted. */
 static size_t spare_pages(const mr_env *env) {
-    return 16 + env->pages / 128;
+    return 24 + env->pages / 32;
 }
 
-static bool is_room(const mr_env *env, const mr_env_item *items, int32_t n, size_t unused_pages) {
-    size_t needed = spare_pages(env);
-    for (int32_t i = 0; i < n; i++) {
-        needed += pages_of(env, items[i].size);
-    }
-    return needed <= unused_pages;
-}
-
-/* Of the tree a page for each value, and some for the lists of free pages. */
-int64_t mr_env_cost(const mr_env *env, const mr_env_item *items, int32_t n) {
-    size_t pages = 64;
-    for (int32_t i = 0; i < n; i++) {
-        pages += pages_of(env, items[i].size) + 1;
-    }
-    return (int64_t)(pages * env->page);
+/* Each may touch a page of its own, and all the pages above it. */
+static bool is_room(const mr_env *env, int32_t n, size_t unused_pages) {
+    return spare_pages(env) + 4 + 2 * (size_t)n <= unused_pages;
 }
 
 mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_error *err) {
     MDB_txn *txn = NULL;
     size_t unused_pages = 0;
-    int code = begin_write(env, &txn, &unused_pages);
+    int code = begin_write(env, items, n, &txn, &unused_pages);
     if (code == 0) {
-        bool fits = is_room(env, items, n, unused_pages);
+        bool fits = is_room(env, n, unused_pages);
         code = end_write(env, txn, fits ? put_all(env, txn, items, n) : MDB_MAP_FULL);
     }
     return outcome(code, err);
 }
 
-/* ---- Eviction ---- */
-typedef struct eviction {
-    mr_env *env;
-    MDB_cursor *cursor;
+/* ---- Deleting ---- */
+typedef struct deletion {
     mr_env_choose *choose;
     void *user;
-    int64_t wanted, freed, n;
-} eviction;
+    mr_store_key at; /* where the walk goes on */
+    bool ended;
+    int64_t step, n; /* deletions in this step: at most, and done */
+} deletion;
 
 /* Looks at one entry; a code other than 0 ends the walk. */
-static int consider(eviction *e, call *c) {
-    if (c->key.mv_size != sizeof(mr_store_key)) {
+static int consider(deletion *d, MDB_cursor *cursor, const MDB_val *key, const MDB_val *data) {
+    if (key->mv_size != sizeof d->at) {
         return 0;
     }
-    if (!mr_guard_copy(&e->env->hand, c->key.mv_data, sizeof e->env->hand)) {
-        return EIO;
-    }
-    if (!e->choose(e->user, &e->env->hand, c->data.mv_size)) {
+    memcpy(&d->at, key->mv_data, sizeof d->at);
+    if (!d->choose(d->user, &d->at, data->mv_data, data->mv_size)) {
         return 0;
     }
-    e->freed += (int64_t)(pages_of(e->env, c->data.mv_size) * e->env->page);
-    e->n++;
-    return change(e->env, do_cursor_del, c);
+    d->n++;
+    return mdb_cursor_del(cursor, 0);
 }
 
-/* From a key to the end, or to where the walk began. */
-static int walk_part(eviction *e, const mr_store_key *from, int64_t *left) {
-    mr_store_key start = *from;
-    call c = {.cursor = e->cursor, .key = value_of(&start, sizeof start), .op = MDB_SET_RANGE};
-    int code = guarded(e->env, do_cursor_get, &c);
-    while (code == 0 && e->freed < e->wanted && (*left)-- > 0) {
-        code = consider(e, &c);
-        c.op = MDB_NEXT;
-        code = code ? code : guarded(e->env, do_cursor_get, &c);
+static int walk_on(const mr_env *env, MDB_txn *txn, deletion *d) {
+    MDB_cursor *cursor = NULL;
+    mr_store_key start = d->at;
+    MDB_val key = value_of(&start, sizeof start), data;
+    int code = mdb_cursor_open(txn, env->dbi, &cursor);
+    code = code ? code : mdb_cursor_get(cursor, &key, &data, MDB_SET_RANGE);
+    while (code == 0 && d->n < d->step) {
+        code = consider(d, cursor, &key, &data);
+        code = code ? code : mdb_cursor_get(cursor, &key, &data, MDB_NEXT);
     }
-    return code == MDB_NOTFOUND ? 0 : code;
+    d->ended = code == MDB_NOTFOUND;
+    return d->ended ? 0 : code; /* the cursor ends with the transaction */
 }
 
-static int walk_round(eviction *e, MDB_txn *txn) {
-    static const mr_store_key first;
-    MDB_stat info;
-    int code = mdb_cursor_open(txn, e->env->dbi, &e->cursor);
-    if (code != 0 || (code = mdb_stat(txn, e->env->dbi, &info)) != 0) {
-        return code;
-    }
-    int64_t left = (int64_t)info.ms_entries;
-    mr_store_key hand = e->env->hand;
-    code = walk_part(e, &hand, &left);
-    if (code == 0 && e->freed < e->wanted && left > 0) {
-        code = walk_part(e, &first, &left);
-    }
-    return code;
-}
-
-static int evict(eviction *e) {
-    MDB_txn *txn = NULL;
-    size_t ignored = 0;
-    forget_dead_readers(e->env);
-    int code = begin_write(e->env, &txn, &ignored);
-    if (code == 0) {
-        code = end_write(e->env, txn, walk_round(e, txn));
-    }
-    if (code != 0) {
-        e->freed = e->n = 0;
-    }
-    return code;
-}
-
-int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *user, int64_t *n) {
-    eviction e = {.env = env, .choose = choose, .user = user, .wanted = bytes};
-    evict(&e);
-    *n = e.n;
-    return e.freed;
-}
-
-/* In steps: the list of pages that a step frees takes pages itself, which must be found first. */
-mr_status mr_env_delete(mr_env *env, mr_env_choose *choose, void *user, int64_t *n, mr_error *err) {
-    const int64_t step = 1 << 20;
-    eviction e = {.env = env, .choose = choose, .user = user, .wanted = step};
-    int code;
-    *n = 0;
-    do {
-        e.freed = e.n = 0;
-        code = evict(&e);
-        *n += e.n;
-    } while (code == 0 && e.n > 0);
-    return code == 0 ? MR_OK : failed(err, code, "cannot delete from the store");
-}
-
-/* ---- Giving back ----
- * LMDB keeps the pages of what was deleted, and takes those for a value only where enough lie side
- * by side; otherwise the file grows. On a full disk they are better given back: what is written
- * then takes as much as it is large, into whichever pages it goes. */
-
-/* A line for each reader: process, thread, and the state that it sees, or "-". */
-static int note_oldest(const char *line, void *user) {
-    call *c = user;
-    size_t seen;
-    if (sscanf(line, "%*d %*x %zu", &seen) == 1 && seen < c->oldest) {
-        c->oldest = seen;
-    }
-    return 0;
-}
-
-static void give_run(call *c, size_t page, size_t n) {
-    off_t from = (off_t)(page * c->page), length = (off_t)(n * c->page);
-    off_t data = lseek(c->file, from, SEEK_DATA);
-    if (data >= from && data < from + length &&
-        fallocate(c->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, length) != 0) {
-        c->refused = true;
-    }
-}
-
-/* Lists count downwards. */
-static void give_list(call *c, const size_t *list) {
-    for (size_t i = 1, n; i <= list[0] && !c->refused; i += n) {
-        for (n = 1; i + n <= list[0] && list[i + n] == list[i] - n; n++) {
-        }
-        give_run(c, list[i] - n + 1, n);
-    }
-}
-
-/* A list's key is the change that freed its pages: they belong to states before that. The state
- * that we see ourselves is the last one, and among those of the readers. */
-static void give_lists(void *user) {
-    call *c = user;
-    c->oldest = SIZE_MAX;
-    c->result = mdb_env_get_fd(c->lmdb, &c->file);
-    c->result = c->result ? c->result : mdb_reader_list(c->lmdb, note_oldest, c) < 0 ? EIO : 0;
-    c->oldest = c->oldest == SIZE_MAX ? 0 : c->oldest;
-    for (c->op = MDB_FIRST; c->result == 0; c->op = MDB_NEXT) {
-        c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
-        if (c->result == 0 && *(const size_t *)c->key.mv_data < c->oldest) {
-            give_list(c, c->data.mv_data);
-        } else if (c->result == 0) {
-            c->waiting_pages += *(const size_t *)c->data.mv_data;
-        }
-    }
-    c->result = c->result == MDB_NOTFOUND ? 0 : c->result;
-}
-
-/* With LMDB's lock taken, so that nobody takes a page meanwhile; its lists were just looked at. */
-bool mr_env_give_back(mr_env *env, int64_t *waiting) {
+static int delete_step(mr_env *env, deletion *d) {
     MDB_txn *txn = NULL;
     size_t ignored = 0;
     call c;
-    if (begin_write(env, &txn, &ignored) != 0) {
-        return false;
+    d->n = 0;
+    forget_dead_readers(env);
+    int code = look_at(env, env->dbi, look_at_tree, &c);
+    code = code ? code : begin_write(env, NULL, 0, &txn, &ignored);
+    return code ? code : end_write(env, txn, judge(env, walk_on(env, txn, d)));
+}
+
+/* Ends where the tree ends: what others put behind it meanwhile is not waited for. */
+mr_status mr_env_delete(mr_env *env, mr_env_choose *choose, void *user, int64_t *n, mr_error *err) {
+    deletion d = {.choose = choose, .user = user, .step = 256};
+    int code = 0;
+    *n = 0;
+    while (code == 0 && !d.ended) {
+        mr_store_key from = d.at;
+        code = delete_step(env, &d);
+        *n += code == 0 ? d.n : 0;
+        if (code == MDB_MAP_FULL && d.step > 1) { /* deleting takes pages: fewer at a time */
+            d.at = from;
+            d.step /= 4;
+            d.ended = false;
+            code = 0;
+        }
     }
-    int code = look_at(env, FREE_PAGES, give_lists, &c);
-    mdb_txn_abort(txn);
-    lock_turn(env, F_UNLCK);
-    *waiting = (int64_t)(c.waiting_pages * env->page);
-    return code == 0 && !c.refused;
+    return code == 0 ? MR_OK : failed(err, code, "cannot delete from the store");
+}
+
+mr_status mr_env_remove(mr_env *env, const mr_store_key *keys, int32_t n, mr_error *err) {
+    MDB_txn *txn = NULL;
+    size_t ignored = 0;
+    int code = begin_write(env, NULL, 0, &txn, &ignored);
+    if (code == 0) {
+        for (int32_t i = 0; i < n && code == 0; i++) {
+            MDB_val key = value_of(&keys[i], sizeof keys[i]);
+            code = judge(env, mdb_del(txn, env->dbi, &key, NULL));
+            code = code == MDB_NOTFOUND ? 0 : code;
+        }
+        code = end_write(env, txn, code);
+    }
+    return code == 0 ? MR_OK : failed(err, code, "cannot delete from the store");
 }
 
 /* ---- Looking at everything ---- */
@@ -736,6 +593,23 @@ mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *er
         mdb_txn_abort(txn);
     }
     return code == 0 || code == MDB_NOTFOUND ? MR_OK : failed(err, code, "cannot read the store");
+}
+
+static void do_count(void *user) {
+    call *c = user;
+    MDB_stat info;
+    c->result = mdb_stat(c->txn, c->dbi, &info);
+    c->unused_pages = c->result == 0 ? info.ms_entries : 0;
+}
+
+int64_t mr_env_count(mr_env *env) {
+    call c = {.dbi = env->dbi};
+    if (begin(env, MDB_RDONLY, &c.txn) != 0) {
+        return -1;
+    }
+    int code = guarded(env, do_count, &c);
+    mdb_txn_abort(c.txn);
+    return code == 0 ? (int64_t)c.unused_pages : -1;
 }
 
 int64_t mr_env_bytes(const mr_env *env) {
@@ -766,19 +640,18 @@ bool mr_env_change_note(mr_env *env, const void *key, size_t key_size, mr_env_ch
     MDB_txn *txn = NULL;
     char note[MR_NOTE_BYTES] = {0};
     size_t ignored = 0;
-    if (begin_write(env, &txn, &ignored) != 0) {
+    if (begin_write(env, NULL, 0, &txn, &ignored) != 0) {
         return false;
     }
-    call c = {.txn = txn, .dbi = env->dbi, .key = value_of(key, key_size)};
-    int code = guarded(env, do_get, &c);
-    if (code == 0 && c.data.mv_size == sizeof note) {
-        code = mr_guard_copy(note, c.data.mv_data, sizeof note) ? 0 : EIO;
+    MDB_val name = value_of(key, key_size), data;
+    int code = mdb_get(txn, env->dbi, &name, &data);
+    if (code == 0 && data.mv_size == sizeof note) {
+        memcpy(note, data.mv_data, sizeof note);
     }
     if (code == 0 || code == MDB_NOTFOUND) {
         edit(user, note);
-        c.data = value_of(note, sizeof note);
-        code = mdb_cursor_open(txn, env->dbi, &c.cursor);
-        code = code ? code : change(env, do_cursor_put, &c);
+        data = value_of(note, sizeof note);
+        code = mdb_put(txn, env->dbi, &name, &data, 0);
     }
-    return end_write(env, txn, code) == 0;
+    return end_write(env, txn, judge(env, code)) == 0;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* env.h - one LMDB environment: a file of values that all processes of the machine read without
- * locks, and that survives the death of any of them. Knows keys and bytes, not what they mean.
+/* env.h - the index of a store, in LMDB: where the values lie (segment.h), and notes about
+ * pipelines. All processes of the machine read it without locks, and it survives the death of any
+ * of them. Knows keys and small values, not what they mean.
  *
- * Two kinds of keys: values (MR_KEY_BYTES long) and notes (shorter; env 0 keeps one per pipeline).
- * All reading is guarded. After the first fault an environment is doubtful: it finds nothing and
- * takes nothing until it was made anew. */
+ * Two kinds of keys: values (MR_KEY_BYTES long) and notes (shorter; one per pipeline). Reading is
+ * guarded (guard.h); writing is not, since nothing may jump out of the middle of a change: what can
+ * be seen beforehand is looked at first. After the first fault the index is doubtful: it finds
+ * nothing and takes nothing until it was made anew from the segments. */
 #ifndef MR_STORE_ENV_H
 #define MR_STORE_ENV_H
 
@@ -18,12 +20,9 @@
 typedef struct mr_env mr_env;
 typedef struct mr_env_reader mr_env_reader; /* one thread's, or one after the other's */
 
-mr_status mr_env_open(mr_env **out, const mr_place *place, int32_t index, int64_t size,
-                      mr_error *err);
+mr_status mr_env_open(mr_env **out, const mr_place *place, int64_t size, mr_error *err);
 void mr_env_close(mr_env *env);
 bool mr_env_sync(mr_env *env); /* everything, by whomever, is on disk */
-/* After these many more bytes were put: so that a later sync has little to wait for. */
-void mr_env_start_writeback(mr_env *env, int64_t written);
 bool mr_env_is_doubtful(const mr_env *env);
 void mr_env_doubt(mr_env *env);    /* its pages are damaged: it is not used again */
 bool mr_env_is_sound(mr_env *env); /* as far as can be seen without reading the values */
@@ -35,10 +34,7 @@ bool mr_env_begin(mr_env_reader *reader);
 void mr_env_end(mr_env_reader *reader);
 bool mr_env_find(mr_env_reader *reader, const mr_store_key *key, const void **data, size_t *size);
 
-/* What was found will be read soon: the disk may begin. Does not wait. */
-void mr_env_fetch(const mr_env_reader *reader, const void *data, size_t size);
-
-/* ---- Writing: one transaction each, from any thread; evicting from one thread at a time ---- */
+/* ---- Writing: one transaction each, from any thread ---- */
 typedef struct mr_env_item {
     const mr_store_key *key;
     const void *data;
@@ -51,28 +47,23 @@ typedef enum mr_env_result {
     MR_ENV_FAILED /* the disk is full or failing; see the error */
 } mr_env_result;
 
-/* All or nothing. */
+/* All or nothing. What is there already is replaced. */
 mr_env_result mr_env_put(mr_env *env, const mr_env_item *items, int32_t n, mr_error *err);
-int64_t mr_env_cost(const mr_env *env, const mr_env_item *items, int32_t n); /* on disk, at most */
 
 /* Asked for each entry in turn; true: delete it. */
-typedef bool mr_env_choose(void *user, const mr_store_key *key, size_t size);
+typedef bool mr_env_choose(void *user, const mr_store_key *key, const void *data, size_t size);
 
-/* Walks on from where the last walk ended, deleting chosen entries until `bytes` were freed or all
- * entries were seen. Returns the bytes freed; *n counts entries. */
-int64_t mr_env_evict(mr_env *env, int64_t bytes, mr_env_choose *choose, void *user, int64_t *n);
-
-/* Gives the room of what was deleted back to the file system; the file keeps its length. Not yet
- * that of the last change and of what readers still see, which is counted. False: it cannot. */
-bool mr_env_give_back(mr_env *env, int64_t *waiting);
-
-/* Deletes all chosen entries. */
+/* Deletes all chosen entries, in one walk. */
 mr_status mr_env_delete(mr_env *env, mr_env_choose *choose, void *user, int64_t *n, mr_error *err);
+
+/* Deletes these entries where they are there. */
+mr_status mr_env_remove(mr_env *env, const mr_store_key *keys, int32_t n, mr_error *err);
 
 /* Visits every entry with its value; false ends the walk. */
 typedef bool mr_env_visit(void *user, const mr_store_key *key, const void *data, size_t size);
 mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *err);
 int64_t mr_env_bytes(const mr_env *env); /* of the file, on disk */
+int64_t mr_env_count(mr_env *env);       /* entries and notes; -1: cannot be told */
 
 /* ---- Notes: small texts of one size, changed in one transaction ---- */
 #define MR_NOTE_BYTES 1024

@@ -17,7 +17,9 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "core/json.h"
+#include "io/machine.h"
 
 static void say(const mr_log *log, const mr_place *place, const char *what) {
     char text[512], shown[256];
@@ -125,6 +127,8 @@ static bool is_a_store(const mr_place *place) {
 }
 
 #define NEW_FILE "new."
+#define INDEX_BAD "index.bad"
+#define INDEX_SUM "index.sum"
 
 static bool is_empty(const mr_place *place) {
     int fd = openat(place->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* whatever its name */
@@ -211,17 +215,6 @@ static mr_status make_private(mr_place *place, mr_error *err) {
 }
 
 /* ---- Which file system ---- */
-typedef struct file_system {
-    unsigned long type;
-    const char *name;
-} file_system;
-
-/* Memory maps and locks do not hold between machines here. */
-static const file_system refused[] = {
-    {0x6969, "NFS"},        {0x517b, "SMB"},        {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},
-    {0x5346414f, "AFS"},    {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"}, {0x00c36400, "Ceph"},
-    {0x19830326, "BeeGFS"}, {0x01021997, "9P"},     {0x73757245, "Coda"}, {0, NULL},
-};
 enum { TMPFS = 0x01021994, RAMFS = 0x858458f6, FUSE = 0x65735546 };
 
 static mr_status check_file_system(const mr_place *place, const mr_log *log, mr_error *err) {
@@ -230,15 +223,13 @@ static mr_status check_file_system(const mr_place *place, const mr_log *log, mr_
         return failed(err, errno, "cannot look at", place->path);
     }
     unsigned long type = (unsigned long)info.f_type & 0xffffffffu;
-    for (const file_system *fs = refused; fs->name; fs++) {
-        if (fs->type == type) {
-            mr_fail(err, MR_E_UNSUPPORTED,
-                    "the folder is on %s, where memory maps and locks do "
-                    "not hold between machines",
-                    fs->name);
-            mr_hint(err, "put the store on a local disk: \"path\"");
-            return MR_E_UNSUPPORTED;
-        }
+    const char *network = mr_network_of_file(place->dir);
+    if (network) {
+        mr_fail(err, MR_E_UNSUPPORTED,
+                "the folder is on %s, where memory maps and locks do not hold between machines",
+                network);
+        mr_hint(err, "put the store on a local disk: \"path\"");
+        return MR_E_UNSUPPORTED;
     }
     if (place->tier == MR_TIER_MEMORY && type != TMPFS && type != (unsigned)RAMFS) {
         return mr_fail(err, MR_E_PARAM, "tier memory wants a folder in memory, such as /dev/shm");
@@ -302,8 +293,9 @@ static mr_status join_users(mr_place *place, bool *alone, mr_error *err) {
 }
 
 static mr_status open_users(mr_place *place, mr_error *err) {
-    place->users = openat(place->dir, "users", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-                          mr_place_mode(place));
+    place->users =
+        openat(place->dir, "users", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
+               mr_place_mode(place));
     if (place->users < 0) {
         int sys = errno;
         mr_status status = failed(err, sys, "cannot open the list of users in", place->path);
@@ -325,7 +317,8 @@ static mr_status write_small(const mr_place *place, const char *name, const char
     char fresh[32];
     size_t length = strlen(text);
     snprintf(fresh, sizeof fresh, NEW_FILE "%ld", (long)getpid());
-    int fd = openat(place->dir, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+    int fd = openat(place->dir, fresh,
+                    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
                     mr_place_mode(place));
     bool done = fd >= 0 && write(fd, text, length) == (ssize_t)length && fsync(fd) == 0;
     int sys = done ? 0 : errno ? errno : EIO;
@@ -341,9 +334,11 @@ static mr_status write_small(const mr_place *place, const char *name, const char
 
 /* The length, or -1 and errno. */
 static ssize_t read_small(const mr_place *place, const char *name, char *text, size_t size) {
-    int fd = openat(place->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    ssize_t length = fd >= 0 ? read(fd, text, size - 1) : -1;
-    int sys = errno;
+    int fd = openat(place->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    struct stat info;
+    bool regular = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode); /* no FIFO */
+    ssize_t length = regular ? read(fd, text, size - 1) : -1;
+    int sys = fd >= 0 && !regular ? ENXIO : errno;
     if (fd >= 0) {
         close(fd);
     }
@@ -353,29 +348,21 @@ static ssize_t read_small(const mr_place *place, const char *name, char *text, s
 }
 
 /* ---- What the store is ---- */
-/* Few values per environment would make eviction coarse; many environments cost little. */
-static int32_t envs_for(int64_t size) {
-    int64_t n = size / (32 << 20);
-    return n < 1 ? 1 : n > MR_MAX_ENVS ? MR_MAX_ENVS : (int32_t)n;
-}
-
 static mr_status write_config(const mr_place *place, mr_error *err) {
     char text[256];
-    snprintf(text, sizeof text,
-             "{\"millrace_store\": %d, \"page_size\": %ld, \"environments\": %d, \"size\": %lld}\n",
-             MR_PLACE_FORMAT, sysconf(_SC_PAGESIZE), place->n_envs, (long long)place->size);
+    snprintf(text, sizeof text, "{\"millrace_store\": %d, \"page_size\": %ld, \"size\": %lld}\n",
+             MR_PLACE_FORMAT, sysconf(_SC_PAGESIZE), (long long)place->size);
     return write_small(place, "store.json", text, err);
 }
 
 static mr_status start_new(mr_place *place, int64_t size, mr_error *err) {
     mr_place_wipe(place);
     place->size = size;
-    place->n_envs = envs_for(size);
     return write_config(place, err);
 }
 
 typedef struct config {
-    int64_t format, page_size, n_envs, size;
+    int64_t format, page_size, size;
 } config;
 
 static int64_t number_in(const json_t *json, const char *name) {
@@ -385,8 +372,7 @@ static int64_t number_in(const json_t *json, const char *name) {
 /* Another format's may be anything. */
 static bool is_sane(const config *found) {
     return found->format != MR_PLACE_FORMAT ||
-           (found->size >= MR_STORE_LEAST && found->size <= MR_STORE_MOST && found->n_envs >= 1 &&
-            found->n_envs <= envs_for(found->size));
+           (found->size >= MR_STORE_LEAST && found->size <= MR_STORE_MOST);
 }
 
 /* MR_E_CORRUPT, or MR_E_MEMORY, which says nothing about the text. */
@@ -399,7 +385,7 @@ static mr_status parse_config(const char *text, config *out) {
     }
     bool whole = json_is_integer(json_object_get(json, "millrace_store"));
     *out = (config){number_in(json, "millrace_store"), number_in(json, "page_size"),
-                    number_in(json, "environments"), number_in(json, "size")};
+                    number_in(json, "size")};
     json_decref(json);
     return whole && is_sane(out) ? MR_OK : MR_E_CORRUPT;
 }
@@ -422,15 +408,14 @@ static mr_status check_config(const mr_place *place, const config *found, mr_err
     return MR_E_UNSUPPORTED;
 }
 
-/* Each environment's share of the limit, with its table of readers; the table of stamps and small
- * files come off first. */
-static int64_t share_of(const mr_place *place, int64_t size) {
+/* Small files, the table of stamps and that of readers come off first. */
+static int64_t share_of(int64_t size) {
     enum { SMALL_FILES = 32768, LOCKS = 131072 };
-    return (size - mr_place_stamps(size) * 2 - SMALL_FILES) / place->n_envs - LOCKS;
+    return size - mr_place_stamps(size) * 2 - SMALL_FILES - LOCKS;
 }
 
-int64_t mr_place_env_bytes(const mr_place *place) {
-    return share_of(place, place->size);
+int64_t mr_place_bytes(const mr_place *place) {
+    return share_of(place->size);
 }
 
 int64_t mr_place_stamps(int64_t size) {
@@ -441,16 +426,26 @@ int64_t mr_place_stamps(int64_t size) {
     return n;
 }
 
+static bool has_ending(const char *name, const char *ending) {
+    size_t length = strlen(name), end = strlen(ending);
+    return length > end && strcmp(name + length - end, ending) == 0;
+}
+
 static bool fits_into(const mr_place *place, int64_t size) {
-    bool fits = place->n_envs <= envs_for(size);
-    for (int32_t i = 0; fits && i < place->n_envs; i++) {
-        char name[24];
+    int64_t total = 0;
+    DIR *listing = opendir(place->path);
+    for (struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
         struct stat info;
-        snprintf(name, sizeof name, "%02d.mdb", i);
-        fits = fstatat(place->dir, name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-               info.st_size <= share_of(place, size);
+        bool counts =
+            has_ending(entry->d_name, ".seg") || strcmp(entry->d_name, MR_INDEX_FILE) == 0;
+        if (counts && fstatat(place->dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+            total += (int64_t)info.st_size;
+        }
     }
-    return fits;
+    if (listing) {
+        closedir(listing);
+    }
+    return listing && total <= share_of(size);
 }
 
 static mr_status resize(mr_place *place, int64_t size, bool alone, const mr_log *log,
@@ -491,10 +486,13 @@ static mr_status find_config(mr_place *place, int64_t size, bool alone, const mr
     if (parsed == MR_E_MEMORY) {
         return mr_fail_memory(err, strlen(text)); /* no reason to throw anything away */
     }
+    if (parsed == MR_OK && found.format < MR_PLACE_FORMAT && alone) {
+        say(log, place, "starts anew, since it is of an older release");
+        return start_new(place, size > 0 ? size : 1 << 30, err);
+    }
     if (parsed == MR_OK) {
         MR_TRY(check_config(place, &found, err));
         place->size = found.size;
-        place->n_envs = (int32_t)found.n_envs;
         return size > 0 ? resize(place, size, alone, log, err) : MR_OK;
     }
     if (!alone) {
@@ -528,8 +526,9 @@ mr_status mr_place_mark(mr_place *place, mr_error *err) {
     if (atomic_load(&place->marked)) {
         return MR_OK;
     }
-    int fd = openat(place->dir, "unsynced", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-                    mr_place_mode(place));
+    unlinkat(place->dir, INDEX_SUM, 0); /* before the index changes */
+    int fd = openat(place->dir, "unsynced",
+                    O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mr_place_mode(place));
     boot_id(now, sizeof now);
     bool done = fd >= 0 && write_at_start(fd, now[0] ? now : "unknown\n") && fsync(fd) == 0 &&
                 fsync(place->dir) == 0;
@@ -544,25 +543,46 @@ mr_status mr_place_mark(mr_place *place, mr_error *err) {
     return MR_OK;
 }
 
+bool mr_place_is_marked(const mr_place *place) {
+    return exists(place, "unsynced");
+}
+
 void mr_place_unmark(mr_place *place) {
     unlinkat(place->dir, "unsynced", 0);
     fsync(place->dir);
     place->marked = false;
 }
 
-void mr_place_forget_env(mr_place *place, int32_t env) {
-    static const char *const endings[] = {"mdb", "mdb-lock", "bad"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "%02d.%s", env, endings[i]);
-        unlinkat(place->dir, name, 0);
+void mr_place_forget_index(mr_place *place) {
+    static const char *const names[] = {MR_INDEX_FILE, MR_INDEX_FILE "-lock", INDEX_BAD, INDEX_SUM};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        unlinkat(place->dir, names[i], 0);
+    }
+}
+
+/* Segments, and the files of older releases: two digits and an ending. */
+static bool is_content(const char *name) {
+    bool old = strspn(name, "0123456789") == 2 &&
+               (strcmp(name + 2, ".mdb") == 0 || strcmp(name + 2, ".mdb-lock") == 0 ||
+                strcmp(name + 2, ".bad") == 0);
+    return old || has_ending(name, ".seg");
+}
+
+static void remove_content(const mr_place *place) {
+    DIR *listing = opendir(place->path);
+    for (struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
+        if (is_content(entry->d_name)) {
+            unlinkat(place->dir, entry->d_name, 0);
+        }
+    }
+    if (listing) {
+        closedir(listing);
     }
 }
 
 void mr_place_wipe(mr_place *place) {
-    for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
-        mr_place_forget_env(place, i);
-    }
+    mr_place_forget_index(place);
+    remove_content(place);
     unlinkat(place->dir, "use", 0);
     fsync(place->dir); /* the mark goes last */
     unlinkat(place->dir, "unsynced", 0);
@@ -583,34 +603,52 @@ void mr_place_remove(mr_place *place) {
     }
 }
 
-void mr_place_mark_bad(mr_place *place, int32_t env) {
-    char name[24];
-    snprintf(name, sizeof name, "%02d.bad", env);
-    int fd =
-        openat(place->dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mr_place_mode(place));
+void mr_place_mark_bad(mr_place *place) {
+    int fd = openat(place->dir, INDEX_BAD, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
+                    mr_place_mode(place));
     if (fd >= 0) {
         close(fd);
     }
 }
 
-static void throw_away_bad(mr_place *place, const mr_log *log) {
-    bool said = false;
-    for (int32_t i = 0; i < MR_MAX_ENVS; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "%02d.bad", i);
-        if (exists(place, name)) {
-            mr_place_forget_env(place, i);
-            if (!said) {
-                say(log, place, "a part of it gave read errors, and starts anew");
-            }
-            said = true;
-        }
+/* ---- The index's checksum ---- */
+static bool sum_of_index(const mr_place *place, char text[33]) {
+    static const size_t piece = 1 << 20;
+    int fd = openat(place->dir, MR_INDEX_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    mr_hasher *hasher = mr_hasher_new();
+    char *bytes = malloc(piece);
+    ssize_t n = -1;
+    while (fd >= 0 && hasher && bytes && (n = read(fd, bytes, piece)) > 0) {
+        mr_hasher_bytes(hasher, bytes, (size_t)n);
     }
+    if (n == 0) {
+        mr_hash_hex(mr_hasher_value(hasher), text);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    free(bytes);
+    mr_hasher_free(hasher);
+    return n == 0;
+}
+
+bool mr_place_seal(mr_place *place) {
+    char text[33];
+    return sum_of_index(place, text) && write_small(place, INDEX_SUM, text, NULL) == MR_OK;
+}
+
+/* Without a checksum the last user was killed. */
+bool mr_place_index_is_bad(mr_place *place) {
+    char noted[64], found[33];
+    bool sealed = read_small(place, INDEX_SUM, noted, sizeof noted) >= 0;
+    bool right = !sealed || (sum_of_index(place, found) && strcmp(noted, found) == 0);
+    return !right || exists(place, INDEX_BAD);
 }
 
 /* What was written since the last sync and before the machine went down may be there in part, in
- * any order; an environment cannot tell. What a killed process of this boot wrote is whole. An
- * empty mark is that of a process that was killed before it wrote anything. */
+ * any order. Values can tell by their checksums; the index cannot, and is made again from them.
+ * What a killed process of this boot wrote is whole. An empty mark is that of a process that was
+ * killed before it wrote anything. */
 static mr_status throw_away_doubtful(mr_place *place, const mr_log *log, mr_error *err) {
     char now[64], mark[64];
     boot_id(now, sizeof now);
@@ -622,10 +660,11 @@ static mr_status throw_away_doubtful(mr_place *place, const mr_log *log, mr_erro
     if (place->tier == MR_TIER_MEMORY) {
         mr_place_wipe(place); /* somebody was killed before they could */
     } else if (length > 0 && strcmp(mark, now) != 0) {
-        say(log, place, "starts anew: the machine went down before all of it was on disk");
-        mr_place_wipe(place);
+        say(log, place, "its index is made again: the machine went down before all was on disk");
+        mr_place_forget_index(place);
+        fsync(place->dir); /* the mark goes last */
+        unlinkat(place->dir, "unsynced", 0);
     }
-    throw_away_bad(place, log);
     return MR_OK;
 }
 

@@ -2,11 +2,13 @@
 /* place.h - a store's folder: whose it is, what it may take, and whether its content can be
  * trusted.
  *
- *     store.json   format, page size, number of environments, size
+ *     store.json   format, page size, size
  *     users        locked, shared, by every process that uses the store; exclusively to change it
  *     unsynced     the boot in which something was written that was not forced to disk since
  *     claims, use  see claim.h and use.h
- *     NN.mdb       the environments (env.h); NN.bad: this one gave a read error
+ *     index.mdb    where the values lie (env.h); index.bad: it is damaged; index.sum: its checksum
+ *                  when the last user left in good order
+ *     *.seg        the values (segment.h)
  *
  * A folder is only ever changed here by a process that is alone in it. */
 #ifndef MR_STORE_PLACE_H
@@ -16,17 +18,19 @@
 
 #include <millrace/millrace.h>
 
-#define MR_PLACE_FORMAT 1
-#define MR_MAX_ENVS 8
+#define MR_PLACE_FORMAT 2
+#define MR_INDEX_FILE "index.mdb"
 #define MR_STORE_LEAST 1000000        /* bytes */
 #define MR_STORE_MOST 100000000000000 /* all of it is mapped: addresses have 47 bits */
 
 enum { MR_TIER_DISK, MR_TIER_MEMORY };
+enum { MR_KEEP_SAMPLES, MR_KEEP_INDEX, MR_KEEP_AUTO };
 
 typedef struct mr_store_params {
     int64_t size;
     const char *path;
     int32_t tier, compression;
+    int32_t keep; /* the cache's business, not the store's */
     bool group;
 } mr_store_params;
 
@@ -34,7 +38,6 @@ typedef struct mr_place {
     char *path;
     int dir, users; /* file descriptors; -1: none */
     int64_t size;
-    int32_t n_envs;
     int32_t tier;
     bool group;
     bool common;        /* the one that pipelines have which name no path */
@@ -63,13 +66,16 @@ bool mr_place_has_others(const mr_place *place); /* at this moment */
  * until mr_place_close. */
 bool mr_place_leave(mr_place *place);
 
-int64_t mr_place_env_bytes(const mr_place *place); /* that each environment may take */
-int64_t mr_place_stamps(int64_t size);             /* of the table of a store of this size */
+int64_t mr_place_bytes(const mr_place *place); /* that index and segments may take together */
+int64_t mr_place_stamps(int64_t size);         /* of the table of a store of this size */
 
 mr_status mr_place_mark(mr_place *place, mr_error *err); /* before the first write */
+bool mr_place_is_marked(const mr_place *place);          /* by whomever */
 void mr_place_unmark(mr_place *place);                   /* alone, and everything is on disk */
-void mr_place_mark_bad(mr_place *place, int32_t env);
-void mr_place_forget_env(mr_place *place, int32_t env);                   /* alone: its files go */
+void mr_place_mark_bad(mr_place *place);                 /* the index */
+void mr_place_forget_index(mr_place *place);             /* alone: its files go */
+bool mr_place_seal(mr_place *place);         /* alone, synced: notes the index's checksum */
+bool mr_place_index_is_bad(mr_place *place); /* it was marked so, or has not that checksum */
 mr_status mr_place_destroy(const mr_store_params *params, mr_error *err); /* if nobody uses it */
 void mr_place_wipe(mr_place *place);                                      /* alone */
 void mr_place_remove(mr_place *place); /* alone: the folder too, unless a group shares it */

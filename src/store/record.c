@@ -15,8 +15,10 @@
 
 typedef struct head {
     uint32_t magic;
-    uint16_t format;
-    uint8_t n_fields;
+    uint8_t format;
+    uint8_t
+        n_fields_high; /* was the format's upper byte: whoever knows 255 fields at most refuses */
+    uint8_t n_fields_low;
     uint8_t packing;
     uint64_t raw_size;    /* of the payload, unpacked */
     uint64_t stored_size; /* of the payload as it lies here */
@@ -34,8 +36,12 @@ _Static_assert(sizeof(head) == 40 && sizeof(row) == 8 + 8 * (MR_MAX_DIMS + 2), "
 
 typedef struct front {
     head head;
-    row rows[MR_MAX_FIELDS];
+    row *rows;
 } front;
+
+static int32_t n_fields_of(const head *h) {
+    return h->n_fields_high << 8 | h->n_fields_low;
+}
 
 static size_t front_size(int32_t n_fields) {
     return sizeof(head) + (size_t)n_fields * sizeof(row);
@@ -98,8 +104,9 @@ static void seal_front(front *f, int32_t n, int32_t packing, size_t raw, size_t 
                        const unsigned char *payload, const mr_store_key *key) {
     f->head = (head){
         .magic = htole32(MAGIC),
-        .format = htole16(MR_RECORD_FORMAT),
-        .n_fields = (uint8_t)n,
+        .format = MR_RECORD_FORMAT,
+        .n_fields_high = (uint8_t)(n >> 8),
+        .n_fields_low = (uint8_t)(n & 0xFF),
         .packing = (uint8_t)packing,
         .raw_size = htole64(raw),
         .stored_size = htole64(stored),
@@ -118,7 +125,8 @@ size_t mr_record_room(const mr_view *values, int32_t n, int32_t packing) {
 
 mr_status mr_record_write(const mr_store_key *key, const mr_view *values, int32_t n,
                           int32_t packing, void *out, size_t *size, mr_error *err) {
-    front f = {0};
+    /* Rows are made in their place; both parts of the front are of whole 8 bytes, as `out` is. */
+    front f = {.rows = (row *)(void *)((unsigned char *)out + sizeof(head))};
     size_t raw = total_size(values, n), stored = 0;
     unsigned char *payload = (unsigned char *)out + front_size(n);
     mr_status status =
@@ -127,9 +135,15 @@ mr_status mr_record_write(const mr_store_key *key, const mr_view *values, int32_
         return mr_fail(err, status, "cannot pack %zu bytes", raw);
     }
     seal_front(&f, n, packing, raw, stored, payload, key);
-    memcpy(out, &f, front_size(n));
+    memcpy(out, &f.head, sizeof f.head);
     *size = front_size(n) + stored;
     return MR_OK;
+}
+
+uint64_t mr_record_sum(const void *record, size_t size) {
+    head h = {0};
+    memcpy(&h, record, size < sizeof h ? size : sizeof h);
+    return le64toh(h.head_sum);
 }
 
 /* ---- Reading ---- */
@@ -149,18 +163,22 @@ static mr_status read_head(head *h, const void *data, size_t size) {
     if (le32toh(h->magic) != MAGIC) {
         return MR_E_CORRUPT;
     }
-    if (le16toh(h->format) != MR_RECORD_FORMAT || !mr_record_can_pack(h->packing)) {
+    if (h->format != MR_RECORD_FORMAT || !mr_record_can_pack(h->packing)) {
         return MR_E_UNSUPPORTED;
     }
-    int32_t n = h->n_fields;
-    bool fits = n >= 1 && n <= MR_MAX_FIELDS && size >= front_size(n) &&
-                le64toh(h->stored_size) == size - front_size(n);
+    int32_t n = n_fields_of(h);
+    bool fits = n >= 1 && size >= front_size(n) && le64toh(h->stored_size) == size - front_size(n);
     return fits ? MR_OK : MR_E_CORRUPT;
 }
 
-static mr_status read_front(front *f, const mr_store_key *key, const void *data, size_t size) {
+static mr_status read_front(front *f, const mr_store_key *key, const void *data, size_t size,
+                            mr_arena *arena) {
     MR_TRY(read_head(&f->head, data, size));
-    int32_t n = f->head.n_fields;
+    int32_t n = n_fields_of(&f->head);
+    f->rows = mr_arena_take(arena, (size_t)n * sizeof(row));
+    if (!f->rows) {
+        return MR_E_MEMORY;
+    }
     if (!mr_guard_copy(f->rows, (const char *)data + sizeof(head), (size_t)n * sizeof(row))) {
         return MR_E_CORRUPT;
     }
@@ -203,8 +221,12 @@ mr_status mr_record_open(mr_record *record, const mr_store_key *key, const void 
                          mr_arena *arena) {
     front f;
     expect(data, size);
-    MR_TRY(read_front(&f, key, data, size));
-    record->n_fields = f.head.n_fields;
+    MR_TRY(read_front(&f, key, data, size, arena));
+    record->n_fields = n_fields_of(&f.head);
+    record->fields = mr_arena_take(arena, (size_t)record->n_fields * sizeof *record->fields);
+    if (!record->fields) {
+        return MR_E_MEMORY;
+    }
     record->unpacked = f.head.packing != MR_PACK_NONE;
     size_t raw = le64toh(f.head.raw_size), used = 0;
     for (int32_t i = 0; i < record->n_fields; i++) {

@@ -33,8 +33,8 @@ typedef struct mr_record_field {
 
 typedef struct mr_record {
     int32_t n_fields;
-    bool unpacked; /* the bytes are our own and were checked */
-    mr_record_field fields[MR_MAX_FIELDS];
+    bool unpacked;           /* the bytes are our own and were checked */
+    mr_record_field *fields; /* in the arena */
 } mr_record;
 
 extern const char *const mr_record_packings[]; /* names, ended by NULL */
@@ -47,9 +47,12 @@ size_t mr_record_room(const mr_view *values, int32_t n, int32_t packing);
 mr_status mr_record_write(const mr_store_key *key, const mr_view *values, int32_t n,
                           int32_t packing, void *out, size_t *size, mr_error *err);
 
-/* Reads head and rows, guarded; where the payload is packed, checks it and unpacks it into the
- * arena. MR_E_CORRUPT: not a whole record of this key; MR_E_UNSUPPORTED: a newer format, or a
- * packing this build has not. */
+/* The checksum of a record's head, which covers its key, its rows and with them the fields' own. */
+uint64_t mr_record_sum(const void *record, size_t size);
+
+/* Reads head and rows, guarded, into the arena; where the payload is packed, checks it and unpacks
+ * it there too. MR_E_CORRUPT: not a whole record of this key; MR_E_UNSUPPORTED: a newer format, or
+ * a packing this build has not. */
 mr_status mr_record_open(mr_record *record, const mr_store_key *key, const void *data, size_t size,
                          mr_arena *arena);
 

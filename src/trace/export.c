@@ -86,7 +86,7 @@ static void put_name(writer *w, const char *name) {
 static void put_span_name(writer *w, const mr_trace *trace, const mr_time_span *span) {
     if (span->kind == MR_SPAN_OP || span->kind == MR_SPAN_PART) {
         put_name(w, trace->ops[span->op].name);
-    } else if (span->kind == MR_SPAN_STREAM) {
+    } else if (span->kind == MR_SPAN_FUSED) {
         for (int32_t k = 0; k < span->n_ops && k < 8; k++) {
             put(w, k ? "+" : "");
             put_name(w, trace->ops[span->op + k].name);
@@ -110,10 +110,13 @@ static void put_event_start(writer *w, const mr_trace *trace, const mr_time_span
 
 static void put_arguments(writer *w, const mr_time_span *span) {
     bool about_batch = mr_span_is_about_batch((mr_span_kind)span->kind);
-    put_field(
-        w, about_batch ? ",\"args\":{\"batch\":" : ",\"args\":{\"sample\":", (uint64_t)span->item);
+    put_field(w, about_batch ? ",\"args\":{\"batch\":" : ",\"args\":{\"sample\":",
+              (uint64_t)mr_span_item(span));
     if (!about_batch && span->batch != MR_SPAN_NO_BATCH) {
         put_field(w, ",\"batch\":", span->batch);
+    }
+    if (mr_span_rows(span) > 1) {
+        put_field(w, ",\"rows\":", (uint64_t)mr_span_rows(span));
     }
     if (span->bytes_in || span->bytes_out) {
         put_field(w, ",\"bytes_in\":", span->bytes_in);
@@ -128,7 +131,7 @@ static void put_flow(writer *w, const mr_time_span *span, int32_t track) {
     put(w, ",\n{\"name\":\"batch\",\"cat\":\"batch\",\"ph\":\"");
     put(w, begins ? "s" : "f\",\"bp\":\"e");
     put_field(w, "\",\"pid\":1,\"tid\":", (uint64_t)track + 1);
-    put_field(w, ",\"id\":", (uint64_t)span->item);
+    put_field(w, ",\"id\":", (uint64_t)mr_span_item(span));
     put(w, ",\"ts\":");
     put_micros(w, span->start);
     put(w, "}");
@@ -155,7 +158,7 @@ static void put_event(writer *w, const mr_trace *trace, const mr_time_span *span
         return;
     }
     if (span->kind == MR_SPAN_PART) {
-        return; /* an op's own time inside its stream: not an interval */
+        return; /* an op's own time among those it is fused with: not an interval */
     }
     put_event_start(w, trace, span, track, "X");
     put(w, ",\"ts\":");
@@ -197,14 +200,15 @@ static void put_csv_line(writer *w, const mr_trace *trace, const mr_time_span *s
     bool about_batch = mr_span_is_about_batch((mr_span_kind)span->kind);
     put(w, ",");
     if (!about_batch) {
-        put_number(w, (uint64_t)span->item);
+        put_number(w, (uint64_t)mr_span_item(span));
     }
     put(w, ",");
     if (about_batch || span->batch != MR_SPAN_NO_BATCH) {
-        put_number(w, about_batch ? (uint64_t)span->item : span->batch);
+        put_number(w, about_batch ? (uint64_t)mr_span_item(span) : span->batch);
     }
     put_field(w, ",", span->bytes_in);
     put_field(w, ",", span->bytes_out);
+    put_field(w, ",", (uint64_t)mr_span_rows(span));
     put(w, "\n");
 }
 
@@ -264,7 +268,7 @@ static void put_all(writer *w, const mr_trace *trace, mr_trace_export_kind kind)
         put_spans(w, trace, put_event);
         put(w, "\n]}\n");
     } else {
-        put(w, "track,kind,name,start_ns,duration_ns,sample,batch,bytes_in,bytes_out\n");
+        put(w, "track,kind,name,start_ns,duration_ns,sample,batch,bytes_in,bytes_out,rows\n");
         put_spans(w, trace, put_csv_line);
     }
     flush(w);

@@ -24,6 +24,40 @@ static uint64_t number_of(const json_t *object, const char *name) {
     return value > 0 ? (uint64_t)value : 0;
 }
 
+/* ---- One function in several processes, at an address of its own in each ---- */
+static int by_name(const mr_function *x, const mr_function *y) {
+    int order = (x->offset > y->offset) - (x->offset < y->offset);
+    order = order ? order : strcmp(x->object, y->object);
+    return order ? order : strcmp(x->name ? x->name : "", y->name ? y->name : "");
+}
+
+/* Equal ones in the order of their addresses. */
+static int by_name_and_address(const void *a, const void *b) {
+    const mr_function *x = *(const mr_function *const *)a, *y = *(const mr_function *const *)b;
+    int order = by_name(x, y);
+    return order ? order : (x > y) - (x < y);
+}
+
+static mr_status find_same(mr_function_table *t, mr_error *err) {
+    size_t n = (size_t)t->n_functions;
+    mr_function **sorted = mr_zalloc(n, sizeof *sorted);
+    if (!sorted) {
+        return mr_fail_memory(err, n * sizeof *sorted);
+    }
+    for (size_t i = 0; i < n; i++) {
+        sorted[i] = &t->functions[i];
+    }
+    if (n > 0) {
+        qsort(sorted, n, sizeof *sorted, by_name_and_address);
+    }
+    for (size_t i = 0; i < n; i++) {
+        bool again = i > 0 && by_name(sorted[i - 1], sorted[i]) == 0;
+        sorted[i]->same = again ? sorted[i - 1]->same : sorted[i] - t->functions;
+    }
+    mr_free(sorted);
+    return MR_OK;
+}
+
 static mr_status read_functions(mr_function_table *t, const json_t *list, mr_error *err) {
     size_t n = json_array_size(list), i;
     json_t *entry;
@@ -43,7 +77,7 @@ static mr_status read_functions(mr_function_table *t, const json_t *list, mr_err
     if (n > 0) {
         qsort(t->functions, n, sizeof *t->functions, by_address);
     }
-    return MR_OK;
+    return find_same(t, err);
 }
 
 /* Its number, or n_functions: none. */
@@ -57,7 +91,8 @@ static int64_t function_at(const mr_function_table *t, uint64_t address) {
             high = middle;
         }
     }
-    return low > 0 && address < t->functions[low - 1].to ? low - 1 : t->n_functions;
+    return low > 0 && address < t->functions[low - 1].to ? t->functions[low - 1].same
+                                                         : t->n_functions;
 }
 
 /* ---- Places: ops, kinds of spans, none ---- */
@@ -119,7 +154,7 @@ static int by_time(const void *a, const void *b) {
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Not a stream's: which of its ops ran is not known. */
+/* Not of fused ops: which of them ran is not known. */
 static bool is_of_one(const mr_trace *trace, const mr_time_span *span) {
     return (span->kind == MR_SPAN_OP || span->kind == MR_SPAN_FILL) &&
            mr_trace_is_sound(trace, span);
@@ -209,11 +244,12 @@ static mr_status count_all(mr_function_table *t, const mr_trace *trace, mr_error
     size_t room = (size_t)trace->n_probes;
     found *all = mr_zalloc(room, sizeof *all);
     t->lines = mr_zalloc(room, sizeof *t->lines);
-    mr_status status = all && t->lines ? MR_OK : mr_fail_memory(err, room * sizeof *all);
-    if (status == MR_OK) {
-        t->probes = find_all(t, trace, all);
-        status = find_by_time(trace, all, t->probes, err);
+    if (!all || !t->lines) {
+        mr_free(all);
+        return mr_fail_memory(err, room * sizeof *all);
     }
+    t->probes = find_all(t, trace, all);
+    mr_status status = find_by_time(trace, all, t->probes, err);
     if (status == MR_OK && t->probes > 0) {
         qsort(all, (size_t)t->probes, sizeof *all, by_place);
         count(t, all, t->probes);

@@ -13,6 +13,7 @@ typedef struct mr_function {
     uint64_t offset;   /* in the object file */
     const char *object;
     const char *name; /* NULL: the object does not tell */
+    int64_t same;     /* the first of those that are the same function: each process has its own */
 } mr_function;
 
 /* What ran: an op, something else that has a name among spans, or what no mark tells. */

@@ -108,7 +108,7 @@ static double time_before(const mr_figures *f, int32_t ops) {
 }
 
 /* What runs in place of the ops before a cache that is full: a sample is found, checked, and what
- * later ops want of it is copied, row by row where they form a stream. Hits of the run itself say
+ * later ops want of it is copied, row by row where they are fused. Hits of the run itself say
  * best. */
 static double hit_time(const mr_figures *f, double bytes, double passed_on) {
     double rate = f->check_rate > 0 ? f->check_rate : usual_check_rate;
@@ -162,7 +162,7 @@ bool mr_model_cached(const mr_figures *f, int32_t ops, mr_cached *out) {
 double mr_model_uncached(const mr_figures *f, bool *at_least) {
     int32_t cache = mr_figures_cache(f);
     double made_anew = cache > 0 ? f->ops[cache - 1].runs : 0;
-    *at_least = cache >= 0 && f->ops[cache].streams;
+    *at_least = cache >= 0 && f->ops[cache].fused;
     if (made_anew < 0.05 * f->made || made_anew <= 0) {
         return 0;
     }

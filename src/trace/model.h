@@ -27,14 +27,15 @@ typedef struct mr_op_figure {
     const char *name;
     double seconds;   /* of all threads together */
     double runs;      /* how often */
-    double bytes_out; /* per sample: its whole result, also where a stream makes only a part */
-    double passed_on; /* the part of it that goes to the next op in a stream; 0: it is kept whole */
-    bool host;        /* runs a function of a host language, under its lock */
-    bool random;      /* its result differs from epoch to epoch */
-    bool opaque;      /* a function without a version: no cache may keep what it made */
-    bool cache;       /* keeps what the ops before it made */
-    bool partly;      /* bytes_out is only of the parts that were made: the trace was cut off */
-    bool streams;     /* begins a stream, which takes only the part of its input that is wanted */
+    double bytes_out; /* per sample: its whole result, also where fused ops make only a part */
+    double
+        passed_on; /* the part of it that goes to the next op, fused with it; 0: it is kept whole */
+    bool host;     /* runs a function of a host language, under its lock */
+    bool random;   /* its result differs from epoch to epoch */
+    bool opaque;   /* a function without a version: no cache may keep what it made */
+    bool cache;    /* keeps what the ops before it made */
+    bool partly;   /* bytes_out is only of the parts that were made: the trace was cut off */
+    bool fused;    /* fused with the next, which takes only the part of its input that is wanted */
 } mr_op_figure;
 
 /* Of the steady part of a run: from the first batch to the last. Times are seconds. */
@@ -56,6 +57,7 @@ typedef struct mr_figures {
     double fill;      /* the source turns bytes into fields */
     double store_read, store_write, store_wait;
     double seal, wait_read, wait_work; /* of all workers, beside work */
+    double wait_peer;                  /* in wait_read: for bytes of other nodes and ranks */
     double cpu;                        /* CPU time of all workers, or -1 */
     double readers_cpu;                /* CPU time of the threads that read */
     double preempted, paused; /* how often workers were taken off a CPU, and left it themselves */
@@ -76,6 +78,19 @@ typedef struct mr_figures {
     double longest_seen, longest_slow; /* how often that sample was made, and was as slow */
     double lost;                       /* share of the spans that were dropped */
     double refused;                    /* samples that a store could not take */
+    double starved;  /* seconds of the whole run in which a stream had too little */
+    double entries;  /* of the stream that were read; 0: there is none */
+    double behind;   /* entries of it that no step had at the end; -1: unknown */
+    double replayed; /* samples that were shown again */
+
+    bool foreign;    /* a loader of another library: what follows is about those alone */
+    bool persistent; /* its workers stay for further epochs */
+    int32_t workers; /* its processes; 0: the program makes samples itself */
+    double starts;   /* how often workers were started after the first time */
+    double start;    /* part of `wait`, for that and for the first batch after it */
+    double absent; /* of all workers: between the end of one and the start of the next, or while the
+                      program that makes samples itself does other things */
+    double handover; /* part of `wait`, for batches that were ready */
 
     const mr_op_figure *ops;
     int32_t n_ops;
@@ -120,7 +135,7 @@ static inline double mr_lower(double a, double b) {
 }
 
 static inline double mr_thread_time(const mr_figures *f) {
-    return f->threads * f->seconds;
+    return f->threads * f->seconds - f->absent;
 }
 
 double mr_host_time(const mr_figures *figures); /* of all workers, in host functions */

@@ -24,7 +24,8 @@ static json_t *run_json(const mr_summary *s) {
     return mr_json_whole(run, lost);
 }
 
-static mr_status add_run(json_t *page, const mr_trace *trace, bool pictures, mr_error *err) {
+/* photos: where to look for pictures of the samples; NULL: nowhere. */
+static mr_status add_run(json_t *page, const mr_trace *trace, const char *photos, mr_error *err) {
     mr_summary *s = mr_zalloc(1, sizeof *s);
     if (!s) {
         return mr_fail_memory(err, sizeof *s);
@@ -32,8 +33,8 @@ static mr_status add_run(json_t *page, const mr_trace *trace, bool pictures, mr_
     mr_status status = mr_summary_make(s, trace, err);
     if (status == MR_OK) {
         json_t *run = run_json(s);
-        if (run && pictures) {
-            mr_pictures_add(s, page, json_object_get(run, "slowest"));
+        if (run && photos) {
+            status = mr_pictures_add(photos, page, json_object_get(run, "slowest"), err);
         }
         if (!run || json_array_append_new(json_object_get(page, "runs"), run) != 0) {
             status = mr_fail_memory(err, 4096);
@@ -44,12 +45,12 @@ static mr_status add_run(json_t *page, const mr_trace *trace, bool pictures, mr_
     return status;
 }
 
-static mr_status page_json(const mr_trace *trace, const mr_trace *other, char **out,
-                           mr_error *err) {
+static mr_status page_json(const mr_trace *trace, const mr_trace *other, const char *photos,
+                           char **out, mr_error *err) {
     json_t *page = json_pack("{s:[]}", "runs");
-    mr_status status = page ? add_run(page, trace, true, err) : mr_fail_memory(err, 4096);
+    mr_status status = page ? add_run(page, trace, photos, err) : mr_fail_memory(err, 4096);
     if (status == MR_OK && other) {
-        status = add_run(page, other, false, err);
+        status = add_run(page, other, NULL, err);
     }
     if (status == MR_OK) {
         *out = json_dumps(page, JSON_COMPACT | JSON_REAL_PRECISION(9));
@@ -101,15 +102,15 @@ static int write_page(int fd, const char *json) {
     return fclose(out) != 0 ? errno : failed;
 }
 
-mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, const char *path,
-                        mr_error *err) {
+mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, const char *photos,
+                        const char *path, mr_error *err) {
     char *json = NULL;
     mr_whole_file file;
     MR_TRY(mr_export_apart(trace, path, err));
     if (other) {
         MR_TRY(mr_export_apart(other, path, err));
     }
-    MR_TRY(page_json(trace, other, &json, err));
+    MR_TRY(page_json(trace, other, photos, &json, err));
     int failed = mr_whole_open(&file, path);
     if (!failed) {
         failed = mr_whole_close(&file, write_page(file.fd, json));

@@ -9,9 +9,9 @@
  * longest wait. NULL: no memory. */
 json_t *mr_timeline_json(const mr_summary *summary);
 
-/* Adds pictures to `page` where the dataset is still there: a contact sheet, and thumbnails of the
- * slowest samples. Where it is not, or is not of images, nothing is added. */
-void mr_pictures_add(const mr_summary *summary, json_t *page, const json_t *slowest);
+/* Adds thumbnails of the slowest samples to `page`, of those that are files below `folder` by their
+ * names or by the ends of them. Nothing else is opened. */
+mr_status mr_pictures_add(const char *folder, json_t *page, const json_t *slowest, mr_error *err);
 
 /* Files of src/trace/page, made part of the library by the build; ended by a zero byte. */
 extern const char mr_page_html[], mr_page_css[], mr_page_js[];

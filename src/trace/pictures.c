@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pictures.c - what the samples of a trace look like: its pipeline and its dataset once more, if
- * they can be opened. A trace holds no pixels, so a page made elsewhere has none. */
+/* pictures.c - what the slowest samples of a trace look like. A trace holds no pixels, only names,
+ * and anybody may have written them: they are looked for below a folder that the user named, and
+ * nothing else that the trace says is opened. */
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/json.h"
+#include "codecs/codec.h"
+#include "core/error.h"
 #include "core/memory.h"
+#include "core/registry.h"
 #include "io/file.h"
-#include "run/loader.h"
+#include "kernels/kernels.h"
 #include "trace/page.h"
 
 #ifdef MR_HAVE_PNG
 #include <png.h>
 
-enum { SHEET_SAMPLES = 12, SHEET_CELL = 104, THUMBS = 24, LARGEST_FILE = 64000000 };
+enum { THUMBS = 24, THUMB_SIDE = 72, LARGEST_FILE = 64000000, MOST_PIXELS = 89478485 };
 
 /* ---- Data URLs ---- */
 static json_t *data_url(const unsigned char *bytes, size_t n) {
@@ -44,88 +48,133 @@ static json_t *data_url(const unsigned char *bytes, size_t n) {
     return url;
 }
 
-/* ---- The contact sheet ---- */
-/* Drawn into a file without a name. */
-static json_t *sheet_of(const mr_batch *batch) {
-    char path[64];
-    const mr_sheet sheet = {.columns = 6, .cell = SHEET_CELL};
-    int fd = memfd_create("sheet", MFD_CLOEXEC);
-    json_t *url = NULL;
-    if (fd < 0) {
-        return NULL;
-    }
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    char *bytes = NULL;
-    size_t size = 0;
-    if (mr_batch_sheet(batch, &sheet, path, NULL) == MR_OK &&
-        mr_file_load(path, LARGEST_FILE, &bytes, &size, NULL) == MR_OK) {
-        url = data_url((const unsigned char *)bytes, size);
-    }
-    mr_free(bytes);
-    close(fd);
-    return url;
-}
-
 /* ---- Thumbnails ---- */
-static json_t *png_of(const mr_view *image) {
+typedef struct picture {
+    uint8_t *pixels; /* RGB, without gaps; of the arena */
+    int64_t width, height;
+} picture;
+
+static json_t *png_of(const picture *image) {
     png_image png = {.version = PNG_IMAGE_VERSION,
-                     .width = (png_uint_32)image->type.dims[1],
-                     .height = (png_uint_32)image->type.dims[0],
-                     .format = image->type.dims[2] == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
+                     .width = (png_uint_32)image->width,
+                     .height = (png_uint_32)image->height,
+                     .format = PNG_FORMAT_RGB};
     png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(png);
     unsigned char *bytes = malloc(size);
-    bool ok = bytes && png_image_write_to_memory(&png, bytes, &size, 0, image->data, 0, NULL);
+    bool ok = bytes && png_image_write_to_memory(&png, bytes, &size, 0, image->pixels, 0, NULL);
     json_t *url = ok ? data_url(bytes, size) : NULL;
     free(bytes);
     return url;
 }
 
-static json_t *thumb_of(void *bytes, size_t size) {
-    const mr_op_class *decode = mr_op_find("decode_image"), *resize = mr_op_find("resize");
-    const mr_key key = {0};
-    const mr_view file = {
-        .type = {MR_U8, MR_PLAIN, 1, {(int64_t)size}}, .data = bytes, .size = size};
-    mr_view image = {0}, small = {0};
+static const mr_codec *codec_of(const uint8_t *bytes, size_t size) {
+    for (int32_t i = 0; i < mr_n_codecs(); i++) {
+        if (mr_codec_at(i)->sniff(bytes, size)) {
+            return mr_codec_at(i);
+        }
+    }
+    return NULL;
+}
+
+static bool decode(mr_call *call, const uint8_t *bytes, size_t size, picture *out) {
+    const mr_codec *codec = codec_of(bytes, size);
+    mr_image_header header = {0};
+    if (!codec || codec->header(bytes, size, MOST_PIXELS, true, &header, NULL) < 0) {
+        return false;
+    }
+    *out = (picture){mr_scratch(call, (size_t)(3 * header.width * header.height)), header.width,
+                     header.height};
+    const mr_decode_request request = {.width = header.width,
+                                       .height = header.height,
+                                       .channels = 3,
+                                       .lenient = true,
+                                       .out = out->pixels,
+                                       .call = call};
+    return out->pixels && codec->decode(bytes, size, &request, NULL) == MR_OK;
+}
+
+/* The longer side becomes THUMB_SIDE. */
+static bool shrink(mr_call *call, const picture *in, picture *out) {
+    int64_t longer = in->width > in->height ? in->width : in->height;
+    int64_t width = in->width * THUMB_SIDE / longer, height = in->height * THUMB_SIDE / longer;
+    *out = (picture){NULL, width > 0 ? width : 1, height > 0 ? height : 1};
+    const mr_pixels all = {in->pixels, (size_t)(3 * in->width),
+                           in->height, in->width,
+                           3,          in->pixels + 3 * in->width * in->height};
+    size_t needed = mr_resample_memory(&all, out->height, out->width, MR_BILINEAR);
+    void *memory = mr_scratch(call, needed);
+    out->pixels = mr_scratch(call, (size_t)(3 * out->width * out->height));
+    if (!out->pixels || !memory) {
+        return false;
+    }
+    mr_resample(mr_kernels_for(0), &all, out->pixels, out->height, out->width, MR_BILINEAR, memory);
+    return true;
+}
+
+static json_t *thumb_of_bytes(const void *bytes, size_t size) {
+    mr_arena arena = {0};
+    mr_call call = {.kernels = mr_kernels_for(0), .arena = &arena};
+    picture whole, small;
     json_t *url = NULL;
-    if (decode && resize &&
-        mr_op_apply(decode, "{\"lenient\": true}", &key, &file, NULL, &image, NULL) == MR_OK &&
-        mr_op_apply(resize, "{\"size\": 72}", &key, &image, NULL, &small, NULL) == MR_OK) {
+    if (decode(&call, bytes, size, &whole) && shrink(&call, &whole, &small)) {
         url = png_of(&small);
     }
-    mr_free(image.data);
-    mr_free(small.data);
+    mr_arena_free(&arena);
     return url;
 }
 
-static json_t *thumb_of_sample(const mr_loader *loader, int64_t sample) {
-    const mr_source_class *source = loader->pipeline->source;
-    mr_extent extent;
-    mr_open_extent open;
-    json_t *url = NULL;
-    if (!source->locate || sample < 0 || sample >= mr_loader_n_samples(loader) ||
-        source->locate(loader->source_state, sample, &extent, NULL) < 0 ||
-        mr_extent_open(&extent, &open, NULL) < 0) {
+/* ---- Files ---- */
+static json_t *thumb_of_file(const char *path) {
+    char *bytes = NULL;
+    size_t size = 0;
+    if (mr_file_load(path, LARGEST_FILE, &bytes, &size, NULL) < 0) {
         return NULL;
     }
-    void *bytes = malloc(open.size + 1);
-    if (bytes && mr_extent_read(&open, bytes, NULL) == MR_OK) {
-        url = thumb_of(bytes, open.size);
+    json_t *url = thumb_of_bytes(bytes, size);
+    mr_free(bytes);
+    return url;
+}
+
+/* Whether a name leads nowhere but below the folder that it is joined to. */
+static bool stays_below(const char *name) {
+    for (const char *part = name; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (part[0] == '.') {
+            return false;
+        }
     }
-    free(bytes);
-    mr_extent_close(&open);
+    return true;
+}
+
+/* The file of a sample: its name, or as much of the end of it as there is below the folder, which
+ * may lie elsewhere by now. */
+static json_t *thumb_of_name(const char *folder, const char *name) {
+    enum { MOST_PARTS = 16 };
+    char path[PATH_MAX];
+    json_t *url = NULL;
+    name += strspn(name, "./");
+    for (int i = 0; i < MOST_PARTS && name && !url && stays_below(name); i++) {
+        int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (length > 0 && (size_t)length < sizeof path) {
+            url = thumb_of_file(path);
+        }
+        const char *slash = strchr(name, '/');
+        name = slash ? slash + 1 : NULL;
+    }
     return url;
 }
 
 /* By sample: the same one may be among the slowest of several epochs. */
-static json_t *thumbs_of(const mr_loader *loader, const json_t *slowest) {
+static json_t *thumbs_of(const char *folder, const json_t *slowest) {
     json_t *thumbs = json_object(), *entry;
     size_t i;
     json_array_foreach(slowest, i, entry) {
-        int64_t sample = json_integer_value(json_object_get(entry, "sample"));
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        json_int_t sample = json_integer_value(json_object_get(entry, "sample"));
         char key[24];
         snprintf(key, sizeof key, "%lld", (long long)sample);
-        if (json_object_size(thumbs) < THUMBS && !json_object_get(thumbs, key)) {
-            json_t *thumb = thumb_of_sample(loader, sample);
+        if (name && json_object_size(thumbs) < THUMBS && !json_object_get(thumbs, key)) {
+            json_t *thumb = thumb_of_name(folder, name);
             if (thumb) {
                 json_object_set_new(thumbs, key, thumb);
             }
@@ -135,70 +184,24 @@ static json_t *thumbs_of(const mr_loader *loader, const json_t *slowest) {
 }
 
 /* ---- Public ---- */
-/* The document less its caches: looking at a run must not fill a store. NULL: none. */
-static char *document_of(const mr_trace *trace) {
-    const char *text = json_string_value(json_object_get(trace->header, "pipeline"));
-    json_t *document = NULL;
-    json_error_t error;
-    if (!text || mr_json_load(&document, text, strlen(text), 0, &error) < 0) {
-        return NULL;
+mr_status mr_pictures_add(const char *folder, json_t *page, const json_t *slowest, mr_error *err) {
+    int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return mr_open_failed(folder, errno, err);
     }
-    json_t *ops = json_object_get(document, "ops");
-    for (size_t i = json_array_size(ops); i > 0; i--) {
-        if (json_object_get(json_array_get(ops, i - 1), "cache")) {
-            json_array_remove(ops, i - 1);
-        }
-    }
-    char *without = json_dumps(document, 0);
-    json_decref(document);
-    return without;
-}
-
-static mr_loader *open_again(const mr_summary *s, mr_pipeline **pipeline) {
-    char *text = document_of(s->trace);
-    const char *dataset = json_string_value(json_object_get(s->trace->header, "dataset"));
-    mr_options options = MR_OPTIONS_INIT;
-    mr_loader *loader = NULL;
-    options.threads = 1;
-    options.batch = SHEET_SAMPLES;
-    options.seed = json_integer_value(json_object_get(s->trace->header, "seed"));
-    bool open = text && mr_pipeline_parse(pipeline, text, strlen(text), NULL, NULL) == MR_OK &&
-                mr_loader_open(&loader, *pipeline, &options, NULL) == MR_OK;
-    mr_free(text);
-    if (!open) {
-        return NULL;
-    }
-    if (!dataset || strcmp(dataset, mr_loader_fingerprint(loader)) != 0) {
-        mr_loader_close(loader);
-        return NULL; /* other files by now */
-    }
-    return loader;
-}
-
-void mr_pictures_add(const mr_summary *s, json_t *page, const json_t *slowest) {
-    mr_pipeline *pipeline = NULL;
-    mr_batch *batch = NULL;
-    mr_loader *loader = open_again(s, &pipeline);
-    if (loader) {
-        json_object_set_new(page, "thumbs", thumbs_of(loader, slowest));
-        if (mr_loader_next(loader, &batch, NULL) == MR_OK) {
-            json_t *sheet = sheet_of(batch);
-            if (sheet) {
-                json_object_set_new(page, "sheet", sheet);
-            }
-            mr_batch_unref(batch);
-        }
-    }
-    mr_loader_close(loader);
-    mr_pipeline_free(pipeline);
+    close(fd);
+    return json_object_set_new(page, "thumbs", thumbs_of(folder, slowest)) == 0
+               ? MR_OK
+               : mr_fail_memory(err, 4096);
 }
 
 #else /* without libpng */
 
-void mr_pictures_add(const mr_summary *s, json_t *page, const json_t *slowest) {
-    (void)s;
+mr_status mr_pictures_add(const char *folder, json_t *page, const json_t *slowest, mr_error *err) {
+    (void)folder;
     (void)page;
     (void)slowest;
+    return mr_fail(err, MR_E_UNSUPPORTED, "no thumbnails: this build was made without libpng");
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reader.c - see reader.h. A trace is read whole: it is a file that somebody may have cut off, and
- * a mapping would end the program there. What comes after a damaged place is not believed. */
+/* reader.c - see reader.h. A trace is read into memory: it is a file that somebody may cut off, and
+ * a mapping would end the program there. What comes after a damaged place is not believed, nor
+ * read: the heads of the chunks are looked at first. */
 #include "trace/reader.h"
 
 #include <inttypes.h>
@@ -10,6 +11,9 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/memory.h"
+#include "io/file.h"
+
+enum { MOST_HEADER = 64 << 20 };
 
 /* ---- Header ---- */
 static mr_status not_a_trace(const char *path, const char *why, mr_error *err) {
@@ -26,12 +30,10 @@ static mr_status not_whole(const char *path, size_t size, mr_error *err) {
 }
 
 static bool is_harmless(const char *text) {
-    for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
-        if (*s < 0x20 || *s == 0x7F || (s[0] == 0xC2 && s[1] < 0xA0)) {
-            return false;
-        }
+    while (*text && mr_text_visible(text) > 0) {
+        text += mr_text_visible(text);
     }
-    return true;
+    return *text == '\0';
 }
 
 static bool escape(json_t *string) {
@@ -88,7 +90,7 @@ static mr_status read_header(mr_trace *trace, size_t *used, mr_error *err) {
         mr_hint(err, "read it with the millrace that wrote it");
         return MR_E_UNSUPPORTED;
     }
-    if (head.header_size % 8 != 0) {
+    if (head.header_size % 8 != 0 || head.header_size > MOST_HEADER) {
         return not_a_trace(trace->path, "its header is damaged", err);
     }
     if (head.header_size > trace->size - sizeof head) {
@@ -102,6 +104,12 @@ static mr_status read_header(mr_trace *trace, size_t *used, mr_error *err) {
 }
 
 /* ---- What the header lists ---- */
+/* Older traces call it "stream". */
+static int32_t fused_length(const json_t *op) {
+    const json_t *length = json_object_get(op, "fused");
+    return (int32_t)json_integer_value(length ? length : json_object_get(op, "stream"));
+}
+
 static mr_status read_ops(mr_trace *trace, mr_error *err) {
     const json_t *ops = json_object_get(trace->header, "ops");
     size_t n = json_array_size(ops), i;
@@ -117,7 +125,7 @@ static mr_status read_ops(mr_trace *trace, mr_error *err) {
             .host = json_is_true(json_object_get(op, "host")),
             .random = json_is_true(json_object_get(op, "random")),
             .opaque = json_is_true(json_object_get(op, "opaque")),
-            .stream = (int32_t)json_integer_value(json_object_get(op, "stream")),
+            .fused = fused_length(op),
         };
     }
     trace->n_ops = (int32_t)n;
@@ -238,7 +246,7 @@ static void note_missing(mr_trace *trace) {
         snprintf(trace->missing, sizeof trace->missing,
                  "the trace is damaged at byte %zu of %zu: it has the %" PRId64
                  " spans before, and neither names of samples nor the run's totals",
-                 trace->damaged_at, trace->size, trace->n_spans);
+                 trace->damaged_at, trace->file_size, trace->n_spans);
     } else if (!json_is_object(trace->end)) {
         snprintf(trace->missing, sizeof trace->missing,
                  "the trace was cut off: it has the first %" PRId64
@@ -257,8 +265,8 @@ int64_t mr_trace_setup(const mr_trace *trace, const char *name) {
     return json_integer_value(json_object_get(json_object_get(trace->header, "setup"), name));
 }
 
-mr_status mr_trace_parse(mr_trace **out, const char *path, char *bytes, size_t size,
-                         mr_error *err) {
+static mr_status parse(mr_trace **out, const char *path, char *bytes, size_t size, size_t file_size,
+                       mr_error *err) {
     size_t used = 0;
     mr_trace *trace = mr_zalloc(1, sizeof *trace);
     if (!trace) {
@@ -267,6 +275,7 @@ mr_status mr_trace_parse(mr_trace **out, const char *path, char *bytes, size_t s
     }
     trace->bytes = bytes;
     trace->size = size;
+    trace->file_size = file_size;
     trace->path = strdup(path);
     mr_status status = trace->path ? read_header(trace, &used, err) : mr_fail_memory(err, 64);
     if (status == MR_OK) {
@@ -287,12 +296,66 @@ mr_status mr_trace_parse(mr_trace **out, const char *path, char *bytes, size_t s
     return MR_OK;
 }
 
+mr_status mr_trace_parse(mr_trace **out, const char *path, char *bytes, size_t size,
+                         mr_error *err) {
+    return parse(out, path, bytes, size, size, err);
+}
+
+/* ---- Files ---- */
+/* Reads `size` bytes from `at` on where the file has them. */
+static bool read_part(const mr_open_extent *file, size_t at, void *out, size_t size) {
+    const mr_open_extent part = {.fd = file->fd, .offset = (int64_t)at, .size = size};
+    return at <= file->size && size <= file->size - at && mr_extent_read(&part, out, NULL) == MR_OK;
+}
+
+/* How much of a file is worth reading: its header, and its chunks up to the last one or to the
+ * first whose head cannot be one. */
+static size_t believed_size(const mr_open_extent *file) {
+    mr_trace_head head;
+    mr_chunk_head chunk;
+    if (!read_part(file, 0, &head, sizeof head) ||
+        memcmp(head.magic, MR_TRACE_MAGIC, sizeof head.magic) != 0 ||
+        head.version != MR_TRACE_VERSION || head.header_size > MOST_HEADER) {
+        return file->size < sizeof head ? file->size : sizeof head;
+    }
+    size_t at = sizeof head + head.header_size;
+    for (bool more = true; more && read_part(file, at, &chunk, sizeof chunk);) {
+        size_t left = file->size - at - sizeof chunk;
+        more = chunk.tag > 0 && chunk.tag <= MR_CHUNK_LAST && chunk.tag != MR_CHUNK_END &&
+               chunk.size <= left;
+        bool payload = chunk.tag == MR_CHUNK_END || chunk.tag == MR_CHUNK_SPANS ||
+                       chunk.tag == MR_CHUNK_PROBES || more;
+        at += sizeof chunk + (!payload ? 0 : chunk.size < left ? (size_t)chunk.size : left);
+    }
+    return at < file->size ? at : file->size;
+}
+
+static mr_status load(const mr_open_extent *file, char **out, size_t *size, mr_error *err) {
+    *size = believed_size(file);
+    *out = mr_zalloc(1, *size + 1);
+    const mr_open_extent believed = {.fd = file->fd, .size = *size};
+    mr_status status = *out ? mr_extent_read(&believed, *out, err) : mr_fail_memory(err, *size + 1);
+    if (status < 0) {
+        mr_free(*out);
+    }
+    return status;
+}
+
 mr_status mr_trace_open(mr_trace **out, const char *path, mr_error *err) {
-    const size_t limit = (size_t)1 << 40;
+    const mr_extent whole = {.path = path, .length = -1, .limit = (int64_t)1 << 40};
+    mr_open_extent file = {.fd = -1};
     char *bytes = NULL;
     size_t size = 0;
-    MR_TRY(mr_file_load(path, limit, &bytes, &size, err));
-    return mr_trace_parse(out, path, bytes, size, err);
+    mr_status status = mr_extent_open(&whole, &file, err);
+    if (status == MR_OK) {
+        status = load(&file, &bytes, &size, err);
+        mr_extent_close(&file);
+    }
+    if (status < 0) {
+        mr_error_at_sample(err, -1, path);
+        return status;
+    }
+    return parse(out, path, bytes, size, file.size, err);
 }
 
 void mr_trace_close(mr_trace *trace) {

@@ -17,8 +17,8 @@ typedef struct mr_trace_op {
     const char *name;
     bool host; /* it runs a function of a host language */
     bool random;
-    bool opaque;    /* nothing it made may be kept */
-    int32_t stream; /* ops from this one on that run as one stream; 0 or 1: by itself */
+    bool opaque;   /* nothing it made may be kept */
+    int32_t fused; /* ops from this one on that run fused; 0 or 1: by itself */
 } mr_trace_op;
 
 /* Spans of one track that lie together in the file, or probes of one. */
@@ -32,8 +32,9 @@ typedef struct mr_trace_piece {
 
 struct mr_trace {
     char *path;
-    char *bytes; /* the file */
+    char *bytes; /* the file, as far as it can be believed */
     size_t size;
+    size_t file_size;
     json_t *header, *end; /* end: NULL where the file was cut off */
     mr_trace_op *ops;
     int32_t n_ops;
@@ -61,7 +62,7 @@ int64_t mr_trace_setup(const mr_trace *trace, const char *name);
 /* Whether a span is one that this library could have written into this trace. */
 static inline bool mr_trace_is_sound(const mr_trace *trace, const mr_time_span *span) {
     bool about_op =
-        span->kind == MR_SPAN_OP || span->kind == MR_SPAN_STREAM || span->kind == MR_SPAN_PART;
+        span->kind == MR_SPAN_OP || span->kind == MR_SPAN_FUSED || span->kind == MR_SPAN_PART;
     return span->kind < MR_SPAN_KINDS && (!about_op || span->op + span->n_ops <= trace->n_ops) &&
            span->start < INT64_MAX / 2 && span->duration < INT64_MAX / 2;
 }

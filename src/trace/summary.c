@@ -13,10 +13,11 @@
 
 static const double ns = 1e-9;
 
-/* ---- Lines: one for each kind, each op, and each stream by its first op ---- */
+/* ---- Lines: one for each kind, each op, and each run of fused ops by the first ---- */
 typedef struct line {
     mr_times *times;
-    uint64_t *durations; /* of the measured ones */
+    uint64_t *durations; /* of the measured ones; of rows made together once, their mean */
+    int64_t n;           /* of durations */
     double sum_bytes, sum_squares, sum_products, seconds;
 } line;
 
@@ -26,8 +27,9 @@ typedef struct builder {
     int32_t n_lines;
     uint64_t *durations;
     mr_op_figure *ops;
-    double from, to; /* the steady part */
-    double *ended;   /* of each track, when its last span did */
+    double from, to;  /* the steady part */
+    double *ended;    /* of each track, when its last span did */
+    uint64_t *waited; /* of each track, where its last wait for another's sample ended */
 } builder;
 
 static int32_t line_of(const mr_trace *trace, const mr_time_span *span) {
@@ -35,7 +37,7 @@ static int32_t line_of(const mr_trace *trace, const mr_time_span *span) {
     case MR_SPAN_OP:
     case MR_SPAN_PART:
         return MR_SPAN_KINDS + span->op;
-    case MR_SPAN_STREAM:
+    case MR_SPAN_FUSED:
         return MR_SPAN_KINDS + trace->n_ops + span->op;
     default:
         return span->kind;
@@ -77,7 +79,7 @@ static void count_span(builder *b, const mr_time_span *span, int32_t track) {
     double end = (double)(span->start + span->duration) * ns;
     s->seconds = fmax(s->seconds, end);
     b->ended[track] = fmax(b->ended[track], end);
-    b->lines[line_of(s->trace, span)].times->timed++;
+    b->lines[line_of(s->trace, span)].n++;
     if (has_batch(b, span) && span->batch >= s->n_per_batch) {
         s->n_per_batch = (int64_t)span->batch + 1;
     }
@@ -86,7 +88,7 @@ static void count_span(builder *b, const mr_time_span *span, int32_t track) {
 static void count_unsound(builder *b) {
     int64_t sound = 0;
     for (int32_t i = 0; i < b->n_lines; i++) {
-        sound += b->lines[i].times->timed;
+        sound += b->lines[i].n;
     }
     b->s->unsound = b->s->trace->n_spans - sound;
 }
@@ -103,8 +105,8 @@ static mr_status make_room(builder *b, mr_error *err) {
     uint64_t *next = b->durations;
     for (int32_t i = 0; i < b->n_lines; i++) {
         b->lines[i].durations = next;
-        next += b->lines[i].times->timed;
-        b->lines[i].times->timed = 0;
+        next += b->lines[i].n;
+        b->lines[i].n = 0;
     }
     for (size_t i = 0; i < batches; i++) {
         s->per_batch[i].begun = s->per_batch[i].asked = INFINITY;
@@ -120,15 +122,17 @@ static int log2_of(uint32_t bytes) {
 static void measure(line *l, const mr_time_span *span) {
     mr_times *t = l->times;
     double seconds = (double)span->duration * ns, bytes = span->bytes_in;
-    l->durations[t->timed++] = span->duration;
+    int64_t rows = mr_span_rows(span);
+    l->durations[l->n++] = span->duration / (uint64_t)rows;
     l->seconds += seconds;
-    l->sum_bytes += bytes;
-    l->sum_squares += bytes * bytes;
+    l->sum_bytes += bytes * (double)rows;
+    l->sum_squares += bytes * bytes * (double)rows;
     l->sum_products += bytes * seconds;
-    t->bytes_in += bytes;
-    t->bytes_out += span->bytes_out;
-    t->longest = fmax(t->longest, seconds);
-    t->bin_count[log2_of(span->bytes_in)]++;
+    t->timed += rows;
+    t->bytes_in += bytes * (double)rows;
+    t->bytes_out += span->bytes_out * (double)rows;
+    t->longest = fmax(t->longest, seconds / (double)rows);
+    t->bin_count[log2_of(span->bytes_in)] += rows;
     t->bin_seconds[log2_of(span->bytes_in)] += seconds;
 }
 
@@ -139,8 +143,8 @@ static void measure_batch(builder *b, const mr_time_span *span) {
     case MR_SPAN_SAMPLE:
         batch->begun = fmin(batch->begun, start);
         batch->work += length;
-        batch->worst = fmax(batch->worst, length);
-        batch->samples++;
+        batch->worst = fmax(batch->worst, length / (double)mr_span_rows(span));
+        batch->samples += mr_span_rows(span);
         break;
     case MR_SPAN_SEAL:
         batch->ready = start + length;
@@ -168,6 +172,7 @@ static double *share_of(mr_bucket *bucket, mr_span_kind kind) {
     case MR_SPAN_SEAL:
         return &bucket->seal;
     case MR_SPAN_WAIT_READ:
+    case MR_SPAN_WAIT_PEER:
         return &bucket->wait_read;
     case MR_SPAN_WAIT_WORK:
         return &bucket->wait_work;
@@ -191,7 +196,7 @@ static int bucket_at(const mr_summary *s, double moment) {
 static double *heat_of(mr_summary *s, const mr_time_span *span, int32_t track) {
     double *heat = s->heat + (size_t)track * 2 * MR_BUCKETS;
     mr_span_kind kind = (mr_span_kind)span->kind;
-    if (kind == MR_SPAN_WAIT_READ || kind == MR_SPAN_WAIT_BATCH) {
+    if (kind == MR_SPAN_WAIT_READ || kind == MR_SPAN_WAIT_PEER || kind == MR_SPAN_WAIT_BATCH) {
         return heat + MR_BUCKETS;
     }
     bool work = kind == MR_SPAN_SAMPLE || kind == MR_SPAN_SEAL || kind == MR_SPAN_CONSUME ||
@@ -213,7 +218,7 @@ static void spread(mr_summary *s, const mr_time_span *span, int32_t track) {
         }
     }
     if (span->kind == MR_SPAN_SAMPLE) {
-        s->buckets[last].samples++;
+        s->buckets[last].samples += (double)mr_span_rows(span);
     }
 }
 
@@ -238,7 +243,7 @@ static void measure_span(builder *b, const mr_time_span *span, int32_t track) {
         measure_batch(b, span);
     }
     spread(b->s, span, track);
-    if (span->kind == MR_SPAN_SAMPLE) {
+    if (span->kind == MR_SPAN_SAMPLE && mr_span_rows(span) == 1) { /* else it is no one's */
         note_slow(b->s, span, track);
     }
 }
@@ -274,7 +279,7 @@ static uint64_t select_kth(uint64_t *v, int64_t n, int64_t k) {
 }
 
 static double quantile(line *l, double share) {
-    int64_t n = l->times->timed, k = (int64_t)(share * (double)n);
+    int64_t n = l->n, k = (int64_t)(share * (double)n);
     return n > 0 ? (double)select_kth(l->durations, n, k < n ? k : n - 1) * ns : 0;
 }
 
@@ -301,19 +306,19 @@ static void finish_lines(builder *b) {
     }
 }
 
-/* Ops in a stream were measured now and then; their shares of it then stand for all of it, and the
+/* Fused ops were measured now and then; their shares of it then stand for all of it, and the
  * mean is that of all. */
-static void share_out_stream(mr_summary *s, int32_t first) {
-    const mr_times *stream = &s->streams[first];
+static void share_out_fused(mr_summary *s, int32_t first) {
+    const mr_times *fused = &s->fused[first];
     double parts = 0;
-    int32_t n = s->trace->ops[first].stream;
+    int32_t n = s->trace->ops[first].fused;
     for (int32_t k = first; k < first + n && k < s->trace->n_ops; k++) {
         parts += s->ops[k].total;
     }
     for (int32_t k = first; k < first + n && k < s->trace->n_ops; k++) {
-        s->ops[k].count = stream->count;
-        s->ops[k].total = parts > 0 ? stream->total * s->ops[k].total / parts : 0;
-        s->ops[k].mean = mr_divide(s->ops[k].total, (double)stream->count);
+        s->ops[k].count = fused->count;
+        s->ops[k].total = parts > 0 ? fused->total * s->ops[k].total / parts : 0;
+        s->ops[k].mean = mr_divide(s->ops[k].total, (double)fused->count);
     }
 }
 
@@ -355,9 +360,10 @@ static void name_slowest(mr_summary *s) {
 }
 
 /* ---- The third walk: the steady part's figures ---- */
-/* A store that had nothing gave no bytes. */
-static void add_look(mr_figures *f, const mr_time_span *span) {
-    bool hit = span->bytes_out > 0;
+/* A store that had nothing gave no bytes. One that was waited for says nothing about what finding a
+ * sample takes: the wait lies inside the look. */
+static void add_look(mr_figures *f, const mr_time_span *span, uint64_t waited) {
+    bool hit = span->bytes_out > 0 && waited <= span->start;
     f->store_hits += hit;
     f->hit_seconds += hit ? (double)span->duration * ns : 0;
     f->hit_bytes += hit ? span->bytes_out : 0;
@@ -370,6 +376,7 @@ static void add_figure(builder *b, const mr_time_span *span, int32_t track) {
         [MR_SPAN_SAMPLE] = &f->work,
         [MR_SPAN_SEAL] = &f->seal,
         [MR_SPAN_WAIT_READ] = &f->wait_read,
+        [MR_SPAN_WAIT_PEER] = &f->wait_peer,
         [MR_SPAN_WAIT_WORK] = &f->wait_work,
         [MR_SPAN_WAIT_BATCH] = &f->wait,
         [MR_SPAN_DELIVER] = &f->deliver,
@@ -384,11 +391,16 @@ static void add_figure(builder *b, const mr_time_span *span, int32_t track) {
     if (sums[span->kind]) {
         *sums[span->kind] += here;
     }
+    f->wait_read += span->kind == MR_SPAN_WAIT_PEER ? here : 0;
     double end = (double)(span->start + span->duration) * ns;
     bool ended = end > b->from && end <= b->to;
-    f->made += span->kind == MR_SPAN_SAMPLE && ended && is_worker(b, track);
+    bool made = span->kind == MR_SPAN_SAMPLE && ended && is_worker(b, track);
+    f->made += made ? (double)mr_span_rows(span) : 0;
     if (span->kind == MR_SPAN_STORE_READ && ended) {
-        add_look(f, span);
+        add_look(f, span, b->waited[track]);
+    }
+    if (span->kind == MR_SPAN_STORE_WAIT) {
+        b->waited[track] = span->start + span->duration;
     }
 }
 
@@ -483,7 +495,7 @@ static void set_machine(const mr_summary *s, mr_figures *f) {
     f->check_rate = (double)mr_trace_setup(trace, "checked_bytes_per_second");
 }
 
-/* What an op's result takes, whole; ops in streams tell it at the end of the run. */
+/* What an op's result takes, whole; fused ops tell it at the end of the run. */
 static double whole_bytes(const mr_summary *s, int32_t op) {
     const json_t *whole = json_object_get(s->trace->end, "whole_bytes");
     double bytes = json_number_value(json_array_get(whole, (size_t)op));
@@ -491,11 +503,11 @@ static double whole_bytes(const mr_summary *s, int32_t op) {
     return bytes > 0 ? bytes : t->timed ? t->bytes_out / (double)t->timed : 0;
 }
 
-/* In a stream with the next op, rows go from one to the other. */
+/* Where it is fused with the next op, rows go from one to the other. */
 static double passed_on(const mr_summary *s, int32_t op) {
     const mr_times *t = &s->ops[op];
     for (int32_t head = op; head >= 0; head--) {
-        if (head + s->trace->ops[head].stream > op + 1 && s->trace->ops[head].stream > 1) {
+        if (head + s->trace->ops[head].fused > op + 1 && s->trace->ops[head].fused > 1) {
             return t->timed ? t->bytes_out / (double)t->timed : 0;
         }
     }
@@ -525,11 +537,71 @@ static void set_ops(builder *b, mr_figures *f) {
                                    .opaque = s->trace->ops[i].opaque,
                                    .cache = strcmp(s->trace->ops[i].name, "cache") == 0,
                                    .partly = !json_is_object(s->trace->end) && passed_on(s, i) > 0,
-                                   .streams = s->trace->ops[i].stream > 1};
+                                   .fused = s->trace->ops[i].fused > 1};
         f->elsewhere += s->trace->ops[i].host && !locked ? t->total * part : 0;
     }
     f->ops = b->ops;
     f->n_ops = s->trace->n_ops;
+}
+
+/* ---- Loaders of others ---- */
+static void add_start(builder *b, const mr_time_span *span, int32_t track) {
+    mr_figures *f = &b->s->figures;
+    double seconds = overlap(span, b->from, b->to);
+    (void)track;
+    if (span->kind == MR_SPAN_START && seconds > 0) {
+        f->starts++;
+        f->wait += seconds;
+        f->start += seconds + (has_batch(b, span) ? b->s->per_batch[span->batch].wait : 0);
+    }
+}
+
+/* A process that takes the place of another begins by waiting for work. */
+static void add_absence(builder *b, const mr_time_span *span, int32_t track) {
+    uint64_t *ended = &b->waited[track];
+    if (is_worker(b, track) && span->kind == MR_SPAN_WAIT_WORK && span->start > *ended) {
+        const mr_time_span gap = {.start = *ended, .duration = span->start - *ended};
+        b->s->figures.absent += overlap(&gap, b->from, b->to);
+    }
+    *ended = span->start + span->duration > *ended ? span->start + span->duration : *ended;
+}
+
+/* From when a batch was both ready and wanted until it was there. */
+static double handover(const mr_summary *s, double from) {
+    double sum = 0;
+    for (int64_t i = 0; i < s->n_per_batch; i++) {
+        const mr_batch_times *batch = &s->per_batch[i];
+        bool counted = batch->seen && batch->ready > 0 && batch->taken > from;
+        sum += counted ? fmax(batch->taken - fmax(batch->ready, batch->asked), 0) : 0;
+    }
+    return sum;
+}
+
+static void set_foreign(builder *b, mr_figures *f) {
+    const mr_trace *trace = b->s->trace;
+    f->foreign = json_is_string(json_object_get(trace->header, "foreign"));
+    if (f->foreign) {
+        const json_t *setup = json_object_get(trace->header, "setup");
+        f->workers = (int32_t)mr_trace_setup(trace, "workers");
+        f->persistent = json_is_true(json_object_get(setup, "persistent"));
+        f->handover = f->workers > 0 ? handover(b->s, b->from) : 0;
+        f->cpu = f->workers > 0 ? f->cpu : -1; /* the program's own thread does other things too */
+        walk(b, add_start);
+        memset(b->waited, 0, (size_t)trace->n_tracks * sizeof *b->waited);
+        walk(b, add_absence);
+        f->absent += f->workers > 0 ? 0 : f->consume;
+    }
+}
+
+static double number_of(const json_t *object, const char *name) {
+    return (double)json_integer_value(json_object_get(object, name));
+}
+
+static void set_stream(mr_figures *f, const json_t *stream) {
+    f->starved = 1e-9 * number_of(stream, "starved_ns");
+    f->entries = number_of(stream, "entries");
+    f->behind = stream ? number_of(stream, "behind") : -1;
+    f->replayed = number_of(stream, "replayed");
 }
 
 static void set_figures(builder *b) {
@@ -548,13 +620,15 @@ static void set_figures(builder *b) {
     f->read_seconds = read->mean;
     f->read_bytes = read->timed ? read->bytes_in / (double)read->timed : 0;
     f->sample_p50 = sample->p50;
-    f->sample_longest = sample->longest;
+    f->sample_longest = s->n_slowest > 0 ? s->slowest[0].seconds : 0; /* known by itself */
     f->longest_name = s->n_slowest > 0 ? s->slowest[0].name : NULL;
     f->straggler_wait = straggler_wait(s, b->from);
     f->lost = mr_divide((double)s->trace->dropped, (double)(s->trace->dropped + s->trace->n_spans));
     f->refused = (double)json_integer_value(json_object_get(s->trace->end, "refused"));
+    set_stream(f, json_object_get(s->trace->end, "stream"));
     walk(b, look_at_slowest);
     set_ops(b, f);
+    set_foreign(b, f);
 }
 
 /* A bad sample and the one that took its place both leave spans; the end knows what was delivered.
@@ -574,9 +648,10 @@ static mr_status make_lines(builder *b, mr_error *err) {
     b->lines = mr_zalloc((size_t)b->n_lines, sizeof *b->lines);
     b->ops = mr_zalloc(n_ops, sizeof *b->ops);
     s->ops = mr_zalloc(n_ops, sizeof *s->ops);
-    s->streams = mr_zalloc(n_ops, sizeof *s->streams);
+    s->fused = mr_zalloc(n_ops, sizeof *s->fused);
     b->ended = mr_zalloc((size_t)s->trace->n_tracks, sizeof *b->ended);
-    if (!b->lines || !b->ended || !b->ops || !s->ops || !s->streams) {
+    b->waited = mr_zalloc((size_t)s->trace->n_tracks, sizeof *b->waited);
+    if (!b->lines || !b->ended || !b->waited || !b->ops || !s->ops || !s->fused) {
         return mr_fail_memory(err, (size_t)b->n_lines * sizeof *b->lines);
     }
     for (int32_t i = 0; i < MR_SPAN_KINDS; i++) {
@@ -584,7 +659,7 @@ static mr_status make_lines(builder *b, mr_error *err) {
     }
     for (int32_t i = 0; i < s->trace->n_ops; i++) {
         b->lines[MR_SPAN_KINDS + i].times = &s->ops[i];
-        b->lines[MR_SPAN_KINDS + s->trace->n_ops + i].times = &s->streams[i];
+        b->lines[MR_SPAN_KINDS + s->trace->n_ops + i].times = &s->fused[i];
     }
     return MR_OK;
 }
@@ -602,8 +677,8 @@ static mr_status build(builder *b, mr_error *err) {
     walk(b, measure_span);
     finish_lines(b);
     for (int32_t i = 0; i < s->trace->n_ops; i++) {
-        if (s->trace->ops[i].stream > 1 && s->streams[i].count > 0) {
-            share_out_stream(s, i);
+        if (s->trace->ops[i].fused > 1 && s->fused[i].count > 0) {
+            share_out_fused(s, i);
         }
     }
     finish_batches(s);
@@ -623,6 +698,7 @@ mr_status mr_summary_make(mr_summary *out, const mr_trace *trace, mr_error *err)
     mr_free(b.lines);
     mr_free(b.durations);
     mr_free(b.ended);
+    mr_free(b.waited);
     if (status < 0) {
         mr_free(b.ops);
         out->figures.ops = NULL;
@@ -633,7 +709,7 @@ mr_status mr_summary_make(mr_summary *out, const mr_trace *trace, mr_error *err)
 
 void mr_summary_free(mr_summary *summary) {
     mr_free(summary->ops);
-    mr_free(summary->streams);
+    mr_free(summary->fused);
     mr_free(summary->per_batch);
     mr_free(summary->heat);
     mr_function_table_free(&summary->functions);

@@ -9,7 +9,7 @@
 
 enum { MR_SIZE_BINS = 32, MR_SUMMARY_SLOWEST = 100, MR_BUCKETS = 240 };
 
-/* Times of one thing: a kind of span, an op, or a stream of ops. */
+/* Times of one thing: a kind of span, an op, or fused ops. */
 typedef struct mr_times {
     int64_t count; /* how often */
     int64_t timed; /* of these, how often measured; the following is about those */
@@ -63,8 +63,8 @@ typedef struct mr_summary {
     int64_t unsound;          /* spans that cannot be */
     int32_t n_workers;
     mr_times kinds[MR_SPAN_KINDS];
-    mr_times *ops;     /* n_ops */
-    mr_times *streams; /* by first op, n_ops */
+    mr_times *ops;   /* n_ops */
+    mr_times *fused; /* by first op, n_ops */
     mr_batch_times *per_batch;
     int64_t n_per_batch;
     int64_t overtaken;

@@ -5,7 +5,9 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "span/counters.h"
 #include "trace/summary.h"
+#include "trace/translated.h"
 
 /* Nine digits are a nanosecond in a second; more would only make the page larger. */
 static json_t *number(double value) {
@@ -67,7 +69,7 @@ static json_t *times_json(const char *name, const mr_times *t, bool *lost) {
 static json_t *kinds_json(const mr_summary *s, bool *lost) {
     json_t *object = json_object();
     for (int32_t i = 0; i < MR_SPAN_KINDS; i++) {
-        bool about_op = i == MR_SPAN_OP || i == MR_SPAN_PART || i == MR_SPAN_STREAM;
+        bool about_op = i == MR_SPAN_OP || i == MR_SPAN_PART || i == MR_SPAN_FUSED;
         if (!about_op && s->kinds[i].count > 0) {
             mr_json_set(object, mr_span_names[i], times_json(mr_span_names[i], &s->kinds[i], lost),
                         lost);
@@ -76,25 +78,68 @@ static json_t *kinds_json(const mr_summary *s, bool *lost) {
     return object;
 }
 
+/* What was counted for an op, or for the fused ones that it is among; NULL: nothing was. */
+static const json_t *counted(const mr_summary *s, int32_t op) {
+    const json_t *entries = json_object_get(json_object_get(s->trace->end, "counters"), "ops");
+    for (size_t i = 0; i < json_array_size(entries); i++) {
+        const json_t *entry = json_array_get(entries, i);
+        json_int_t first = json_integer_value(json_object_get(entry, "op"));
+        json_int_t n = json_integer_value(json_object_get(entry, "n_ops"));
+        if (op >= first && op - first < (n > 1 ? n : 1)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* Fused ops share what was counted by the time that each took. */
+static double share_of_fused(const mr_summary *s, const json_t *entry, int32_t op) {
+    int64_t first = json_integer_value(json_object_get(entry, "op"));
+    int64_t n = json_integer_value(json_object_get(entry, "n_ops"));
+    double all = 0;
+    for (int64_t i = first; n > 1 && i < first + n && i < s->trace->n_ops; i++) {
+        all += s->ops[i].total;
+    }
+    return all > 0 ? s->ops[op].total / all : 1;
+}
+
+/* Of one call, as "counters"; the CPU time of all calls, in seconds, as "cpu". */
+static void set_counters(json_t *object, const mr_summary *s, int32_t op, bool *lost) {
+    const json_t *entry = counted(s, op);
+    double calls = json_number_value(json_object_get(entry, "calls"));
+    json_t *counts = json_object_get(entry, "counts"), *means = json_object();
+    double share = entry ? share_of_fused(s, entry, op) : 0;
+    for (void *at = json_object_iter(counts); at && calls > 0;
+         at = json_object_iter_next(counts, at)) {
+        double each = share * json_number_value(json_object_iter_value(at)) / calls;
+        set(means, json_object_iter_key(at), each, lost);
+        if (strcmp(json_object_iter_key(at), mr_counter_names[MR_COUNT_CPU_NS]) == 0) {
+            set(object, "cpu", 1e-9 * each * (double)s->ops[op].count, lost);
+        }
+    }
+    mr_json_set(object, "counters", means, lost);
+}
+
 static json_t *ops_json(const mr_summary *s, bool *lost) {
     json_t *array = json_array();
     for (int32_t i = 0; i < s->trace->n_ops; i++) {
         json_t *op = times_json(s->trace->ops[i].name, &s->ops[i], lost);
         mr_json_set(op, "host", json_boolean(s->trace->ops[i].host), lost);
-        set_count(op, "stream", s->trace->ops[i].stream, lost);
+        set_count(op, "fused", s->trace->ops[i].fused, lost);
+        set_counters(op, s, i, lost);
         mr_json_append(array, op, lost);
     }
     return array;
 }
 
-static json_t *streams_json(const mr_summary *s, bool *lost) {
+static json_t *fused_json(const mr_summary *s, bool *lost) {
     json_t *array = json_array();
     for (int32_t i = 0; i < s->trace->n_ops; i++) {
-        if (s->streams[i].count > 0) {
-            json_t *stream = times_json(s->trace->ops[i].name, &s->streams[i], lost);
-            set_count(stream, "first", i, lost);
-            set_count(stream, "n_ops", s->trace->ops[i].stream, lost);
-            mr_json_append(array, stream, lost);
+        if (s->fused[i].count > 0) {
+            json_t *fused = times_json(s->trace->ops[i].name, &s->fused[i], lost);
+            set_count(fused, "first", i, lost);
+            set_count(fused, "n_ops", s->trace->ops[i].fused, lost);
+            mr_json_append(array, fused, lost);
         }
     }
     return array;
@@ -252,6 +297,7 @@ static json_t *figures_json(const mr_figures *f, bool *lost) {
     set(object, "work", f->work, lost);
     set(object, "seal", f->seal, lost);
     set(object, "wait_read", f->wait_read, lost);
+    set(object, "wait_peer", f->wait_peer, lost);
     set(object, "wait_work", f->wait_work, lost);
     set(object, "wait_host", f->wait_host, lost);
     set(object, "store_read", f->store_read, lost);
@@ -262,6 +308,16 @@ static json_t *figures_json(const mr_figures *f, bool *lost) {
     return object;
 }
 
+static void set_translation(json_t *object, const mr_summary *s, bool *lost) {
+    mr_translated as;
+    if (mr_translated_make(s, &as)) {
+        json_t *translation = json_pack("{s:b}", "python", as.python);
+        set(translation, "rate", as.rate, lost);
+        set(translation, "times", as.times, lost);
+        mr_json_set(object, "translation", translation, lost);
+    }
+}
+
 json_t *mr_summary_json(const mr_summary *s) {
     char path[1024];
     bool lost = false;
@@ -270,12 +326,13 @@ json_t *mr_summary_json(const mr_summary *s) {
         mr_text_escape(path, sizeof path, s->trace->path), "missing", s->trace->missing, "header",
         s->trace->header, "usage", json_object_get(s->trace->end, "usage"), "counters",
         json_object_get(s->trace->end, "counters"), "verdict", verdict_json(s, &lost), "figures",
-        figures_json(&s->figures, &lost), "ops", ops_json(s, &lost), "streams",
-        streams_json(s, &lost), "kinds", kinds_json(s, &lost), "batch_totals",
-        batch_totals_json(s, &lost), "batches", batches_json(s, &lost), "slowest",
-        slowest_json(s, &lost), "buckets", buckets_json(s, &lost), "heat", heat_json(s, &lost));
+        figures_json(&s->figures, &lost), "ops", ops_json(s, &lost), "fused", fused_json(s, &lost),
+        "kinds", kinds_json(s, &lost), "batch_totals", batch_totals_json(s, &lost), "batches",
+        batches_json(s, &lost), "slowest", slowest_json(s, &lost), "buckets",
+        buckets_json(s, &lost), "heat", heat_json(s, &lost));
     if (object) {
         mr_json_set(object, "functions", mr_function_table_json(&s->functions, &lost), &lost);
+        set_translation(object, s, &lost);
         set(object, "seconds", s->seconds, &lost);
         set_count(object, "samples", s->samples, &lost);
         set_count(object, "n_batches", s->batches, &lost);
@@ -283,6 +340,10 @@ json_t *mr_summary_json(const mr_summary *s) {
         set_count(object, "dropped", s->trace->dropped, &lost);
         set_count(object, "skipped", s->skipped, &lost);
         set_count(object, "damaged", s->unsound, &lost);
+        json_t *stream = json_object_get(s->trace->end, "stream");
+        if (stream) {
+            mr_json_set(object, "stream", json_deep_copy(stream), &lost);
+        }
     }
     return mr_json_whole(object, lost);
 }

@@ -7,6 +7,8 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "trace/summary.h"
+#include "trace/sweep.h"
+#include "trace/translated.h"
 
 /* "12.3 us", always nine columns. */
 static void put_time(FILE *out, double seconds) {
@@ -30,9 +32,9 @@ static void put_row(FILE *out, const char *name, const mr_times *t, double whole
 
 static void put_table(FILE *out, const mr_summary *s) {
     static const mr_span_kind threads[] = {
-        MR_SPAN_FILL,       MR_SPAN_STORE_READ, MR_SPAN_STORE_WRITE,
-        MR_SPAN_STORE_WAIT, MR_SPAN_WAIT_HOST,  MR_SPAN_SAMPLE,
-        MR_SPAN_SEAL,       MR_SPAN_WAIT_READ,  MR_SPAN_WAIT_WORK};
+        MR_SPAN_FILL,      MR_SPAN_STORE_READ, MR_SPAN_STORE_WRITE, MR_SPAN_STORE_WAIT,
+        MR_SPAN_WAIT_HOST, MR_SPAN_SAMPLE,     MR_SPAN_SEAL,        MR_SPAN_WAIT_READ,
+        MR_SPAN_WAIT_PEER, MR_SPAN_WAIT_WORK};
     double whole = s->n_workers * s->seconds;
     fprintf(out, "  %-20s %10s %8s %8s %8s %8s %7s\n", "workers", "count", "total", "mean", "p50",
             "p99", "time");
@@ -46,8 +48,9 @@ static void put_table(FILE *out, const mr_summary *s) {
         }
     }
     fprintf(out, "  reading and the consumer\n");
-    static const mr_span_kind others[] = {MR_SPAN_READ, MR_SPAN_WAIT_BATCH, MR_SPAN_DELIVER,
-                                          MR_SPAN_CONSUME};
+    static const mr_span_kind others[] = {MR_SPAN_READ,    MR_SPAN_WAIT_BATCH, MR_SPAN_DELIVER,
+                                          MR_SPAN_CONSUME, MR_SPAN_START,      MR_SPAN_RECEIVE,
+                                          MR_SPAN_SEND};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const mr_times *t = &s->kinds[others[i]];
         if (t->count > 0) {
@@ -77,7 +80,9 @@ static void put_batches(FILE *out, const mr_summary *s) {
 
 static void put_slowest(FILE *out, const mr_summary *s) {
     enum { SHOWN = 5 };
-    fprintf(out, "  slowest samples\n");
+    if (s->n_slowest > 0) { /* rows that were made together tell of no one */
+        fprintf(out, "  slowest samples\n");
+    }
     for (int32_t i = 0; i < s->n_slowest && i < SHOWN; i++) {
         const mr_slow *slow = &s->slowest[i];
         put_time(out, slow->seconds);
@@ -88,6 +93,18 @@ static void put_slowest(FILE *out, const mr_summary *s) {
 
 static void put_count(FILE *out, int64_t n, const char *one, const char *many) {
     fprintf(out, "%lld %s, ", (long long)n, n == 1 ? one : many);
+}
+
+static void put_translated(FILE *out, const mr_summary *s) {
+    mr_translated as;
+    if (mr_translated_make(s, &as)) {
+        fprintf(out, "\nas a millrace pipeline: predicted %.0f samples/s, %.1f times%s\n", as.rate,
+                as.times, as.python ? "; some of it stays Python" : "");
+        fprintf(out, "  mr.torch.translate(loader) shows it%s\n",
+                json_object_get(json_object_get(s->trace->header, "translation"), "pipeline")
+                    ? ", millrace report --try measures it"
+                    : "");
+    }
 }
 
 static void put_report(FILE *out, const mr_summary *s) {
@@ -109,6 +126,10 @@ static void put_report(FILE *out, const mr_summary *s) {
     put_count(out, s->batches, "batch", "batches");
     fprintf(out, "%.3f s, ", s->seconds);
     put_count(out, s->n_workers, "worker", "workers");
+    size_t classes = json_array_size(json_object_get(s->trace->header, "classes"));
+    if (classes > 0) {
+        put_count(out, (int64_t)classes, "class", "classes");
+    }
     fprintf(out, "%lld spans\n\n", (long long)s->trace->n_spans);
     put_table(out, s);
     fprintf(out, "\n");
@@ -120,6 +141,7 @@ static void put_report(FILE *out, const mr_summary *s) {
     if (note && note[0]) {
         fprintf(out, "  Note: %s\n", note);
     }
+    put_translated(out, s);
 }
 
 static void put_explanation(FILE *out, const mr_summary *s) {
@@ -128,8 +150,7 @@ static void put_explanation(FILE *out, const mr_summary *s) {
     fputs(words, out);
 }
 
-static mr_status put_json(FILE *out, const mr_summary *s, mr_error *err) {
-    json_t *object = mr_summary_json(s);
+static mr_status put_json(FILE *out, json_t *object, mr_error *err) {
     bool ok = object && json_dumpf(object, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF;
     json_decref(object);
     return ok ? MR_OK : mr_fail_memory(err, 4096);
@@ -139,7 +160,10 @@ static mr_status put_json(FILE *out, const mr_summary *s, mr_error *err) {
 static mr_status write_text(FILE *out, const mr_summary *s, mr_trace_text_kind kind,
                             mr_error *err) {
     if (kind == MR_TRACE_JSON) {
-        return put_json(out, s, err);
+        return put_json(out, mr_summary_json(s), err);
+    }
+    if (kind == MR_TRACE_SWEEP) {
+        return put_json(out, mr_sweep_part(s), err);
     }
     if (kind == MR_TRACE_EXPLAIN) {
         put_explanation(out, s);

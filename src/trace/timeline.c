@@ -40,9 +40,11 @@ static bool is_in(const mr_time_span *span, const window *windows, int n) {
 }
 
 static json_t *span_json(const mr_time_span *span, int32_t track) {
-    return json_pack("[i, i, i, I, I, I, I]", (int)track, (int)span->kind, (int)span->op,
-                     (json_int_t)span->start, (json_int_t)span->duration, (json_int_t)span->item,
-                     span->batch == MR_SPAN_NO_BATCH ? (json_int_t)-1 : (json_int_t)span->batch);
+    return json_pack("[i, i, i, I, I, I, I, I]", (int)track, (int)span->kind, (int)span->op,
+                     (json_int_t)span->start, (json_int_t)span->duration,
+                     (json_int_t)mr_span_item(span),
+                     span->batch == MR_SPAN_NO_BATCH ? (json_int_t)-1 : (json_int_t)span->batch,
+                     (json_int_t)mr_span_rows(span));
 }
 
 /* Counts the spans that are drawn; where `array` is given, appends them. */

@@ -4,22 +4,20 @@
 #include "trace/verdict.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "trace/verdict_words.h"
+
 /* Shares from which something counts. A consumer that waits less than a twentieth of its time is
- * fed; a worker that idles more than a fifth has time to spare; a third of the workers' time makes
- * a culprit. */
-static const double fed = 0.05, spare = 0.2, culprit = 0.35;
+ * fed; a worker that idles more than a fifth has time to spare. */
+static const double fed = 0.05, spare = 0.2;
 /* With every tenth span gone, what is left is no longer a fair part. */
 static const double many_lost = 0.1;
-/* Less than this is no gain worth naming. */
-static const double gain = 1.05;
 
 const char *mr_bound_name(mr_bound bound) {
-    static const char *const names[] = {"unknown", "balanced", "consumer", "storage",  "op",
-                                        "store",   "host",     "memory",   "overhead", "crowded"};
+    static const char *const names[] = {"unknown",  "balanced", "consumer", "storage",
+                                        "op",       "store",    "host",     "memory",
+                                        "overhead", "crowded",  "stream",   "network"};
     return names[bound];
 }
 
@@ -30,37 +28,6 @@ static int32_t longest_op(const mr_figures *f) { /* -1: there is none */
         longest = longest < 0 || f->ops[i].seconds > f->ops[longest].seconds ? i : longest;
     }
     return longest;
-}
-
-static double percent(double part, double whole) {
-    return 100 * mr_divide(part, whole);
-}
-
-__attribute__((format(printf, 2, 3))) static void evidence(mr_verdict *v, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(v->evidence, sizeof v->evidence, format, arguments);
-    va_end(arguments);
-}
-
-__attribute__((format(printf, 4, 5))) static void
-advise(mr_verdict *v, mr_advice advice, double predicted, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    size_t used = (size_t)vsnprintf(v->change, sizeof v->change, format, arguments);
-    va_end(arguments);
-    v->advice = advice;
-    v->predicted = predicted >= gain * v->rate ? predicted : 0; /* else the model does not tell */
-    if (v->predicted > 0 && used < sizeof v->change) {
-        snprintf(v->change + used, sizeof v->change - used,
-                 ": predicted %.0f samples/s, %.1f times as many", predicted,
-                 mr_divide(predicted, v->rate));
-    }
-}
-
-static void conclude(mr_verdict *v, mr_bound bound, const char *title) {
-    v->bound = bound;
-    snprintf(v->title, sizeof v->title, "%s", title);
 }
 
 /* ---- Remedies with a prediction ---- */
@@ -216,6 +183,22 @@ static bool is_fed(mr_verdict *v, const mr_figures *f) {
     return true;
 }
 
+/* Waiting for entries that nobody has written yet is no fault of the loader's. */
+static bool is_starved(mr_verdict *v, const mr_figures *f) {
+    if (f->entries <= 0 || f->starved < 0.5 * f->wait) {
+        return false;
+    }
+    conclude(v, MR_BOUND_STREAM, "stream-bound");
+    evidence(
+        v,
+        "The consumer waited %.3f s for a stream that had too little; it takes %.0f samples/s, "
+        "and the loader could give %.0f.",
+        f->starved, v->rate, fmax(without_consumer(&v->model), v->rate));
+    advise(v, MR_ADVISE_NOTHING, 0,
+           "\"pace\": {\"late\": \"fill\"} takes old samples meanwhile, with \"rehearse\"");
+    return true;
+}
+
 /* Slow again and again; or made once, by a thread that had its CPU or gave it up itself. */
 static bool is_slow_itself(const mr_figures *f) {
     if (f->longest_seen > 1) {
@@ -304,6 +287,23 @@ static bool is_store_bound(mr_verdict *v, const mr_figures *f) {
     } else {
         advise(v, MR_ADVISE_STORE, 0, "put the store on a faster disk, or cache smaller samples");
     }
+    return true;
+}
+
+static bool is_network_bound(mr_verdict *v, const mr_figures *f) {
+    if (f->wait_read < culprit * mr_thread_time(f) || f->wait_peer < 0.5 * f->wait_read) {
+        return false;
+    }
+    conclude(v, MR_BOUND_NETWORK, "network-bound");
+    evidence(v,
+             "Workers wait %.0f %% of their time for bytes that other nodes and ranks have, and "
+             "%.0f %% for those of files.",
+             percent(f->wait_peer, mr_thread_time(f)),
+             percent(f->wait_read - f->wait_peer, mr_thread_time(f)));
+    double rate = without_station(&v->model, v->model.threads, v->model.host, 0);
+    advise(v, MR_ADVISE_SHARE, rate,
+           "\"share\": \"local\", which moves a few per cent of the bytes, a faster network, or "
+           "a store on each node; if they cost nothing");
     return true;
 }
 
@@ -403,18 +403,33 @@ static void is_op_bound(mr_verdict *v, const mr_figures *f) {
     }
 }
 
-void mr_verdict_make(mr_verdict *out, const mr_figures *f) {
-    *out = (mr_verdict){.model = mr_model_make(f, 0)};
-    out->rate = mr_divide(f->samples, f->seconds);
-    out->stall = mr_divide(f->wait, f->wait + f->consume + f->deliver);
-    out->idle = mr_divide(f->wait_work, mr_thread_time(f));
-    if (is_full_of_holes(out, f) || is_too_short(out, f) || is_fed(out, f) || is_crowded(out, f) ||
-        is_store_bound(out, f) || is_storage_bound(out, f) || is_host_bound(out, f) ||
+/* Whatever holds the run up: the stream does not wait for it. */
+static void add_behind(mr_verdict *v, const mr_figures *f) {
+    size_t used = strlen(v->evidence);
+    if (f->entries > 0 && f->behind > 0 && v->bound != MR_BOUND_STREAM) {
+        snprintf(v->evidence + used, sizeof v->evidence - used,
+                 " The run is behind the stream by %.0f entries.", f->behind);
+    }
+}
+
+static void find_bound(mr_verdict *out, const mr_figures *f) {
+    if (is_full_of_holes(out, f) || is_too_short(out, f) || is_fed(out, f) || is_starved(out, f) ||
+        mr_verdict_foreign(out, f) || is_crowded(out, f) || is_store_bound(out, f) ||
+        is_network_bound(out, f) || is_storage_bound(out, f) || is_host_bound(out, f) ||
         has_straggler(out, f) || lacks_memory(out, f) || lacks_batches_ahead(out, f) ||
         is_overhead_bound(out, f)) {
         return;
     }
     is_op_bound(out, f);
+}
+
+void mr_verdict_make(mr_verdict *out, const mr_figures *f) {
+    *out = (mr_verdict){.model = mr_model_make(f, 0)};
+    out->rate = mr_divide(f->samples, f->seconds);
+    out->stall = mr_divide(f->wait, f->wait + f->consume + f->deliver);
+    out->idle = mr_divide(f->wait_work, mr_thread_time(f));
+    find_bound(out, f);
+    add_behind(out, f);
 }
 
 /* ---- The arithmetic ---- */
@@ -482,7 +497,10 @@ static void say_threads(lines *l, const mr_figures *f) {
         }
     }
     say_part(l, "between ops", inside, whole);
-    say_part(l, "waiting for reads", f->wait_read, whole);
+    say_part(l, "waiting for reads", f->wait_read - f->wait_peer, whole);
+    if (f->wait_peer > 0) {
+        say_part(l, "waiting for peers", f->wait_peer, whole);
+    }
     say_part(l, "without work", f->wait_work, whole);
     say_part(l, "sealing batches", f->seal, whole);
     say_part(l, "between samples", rest, whole);

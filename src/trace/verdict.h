@@ -15,7 +15,9 @@ typedef enum mr_bound {
     MR_BOUND_HOST,
     MR_BOUND_MEMORY,
     MR_BOUND_OVERHEAD,
-    MR_BOUND_CROWDED /* other programs take the CPUs */
+    MR_BOUND_CROWDED, /* other programs take the CPUs */
+    MR_BOUND_STREAM,  /* it brings too little */
+    MR_BOUND_NETWORK  /* bytes of other nodes and ranks */
 } mr_bound;
 
 typedef enum mr_advice {
@@ -34,6 +36,7 @@ typedef enum mr_advice {
     MR_ADVISE_CONSUMER,  /* the loader has time to spare */
     MR_ADVISE_ALONE,     /* without other programs, or with fewer threads */
     MR_ADVISE_NO_CACHE,  /* it brings nothing */
+    MR_ADVISE_SHARE,     /* let ranks make what their node keeps */
     MR_ADVISE_VERSION    /* so that a cache may keep what a function makes */
 } mr_advice;
 

@@ -20,7 +20,7 @@ store other
 says millrace run c.json --threads 1 | grep -v digest
 store newer
 says millrace cache warm c.json --threads 1
-sed -i 's/"millrace_store": 1/"millrace_store": 2/' newer/store.json
+sed -i 's/"millrace_store": 2/"millrace_store": 3/' newer/store.json
 says millrace run c.json --threads 1 | grep -v digest
 says millrace cache stat c.json
 says millrace cache clear --path newer

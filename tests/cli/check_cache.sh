@@ -2,8 +2,9 @@
 . "$HERE/common.inc"
 needs_store
 pipeline '"cache": "auto"'
-says millrace check p.json
-millrace check p.json --json | grep -o '"cache_key": "[0-9a-f]*"'
+# Versions of libraries are in the key of what they decoded.
+key=$(millrace check p.json --json | sed -nE 's/.*"cache_key": "([0-9a-f]{16})".*/\1/p' | tail -n 1)
+says millrace check p.json | sed "s/$key/KEY/"
 pipeline '"cache": {"size": "1GB", "tier": "memory"}'
 millrace check p.json | grep -A 1 '^  cache'
 pipeline '"cache": true'
@@ -13,7 +14,7 @@ says millrace check p.json
 # Beside a cache of the ops: another one, if it is at another place.
 pipeline '"cache": "auto"'
 sed 's/"ops": \[/&"cache", /' p.json >two.json
-millrace check two.json | sed -n '/^caches/,/^fields/p'
+millrace check two.json | sed -n "s/$key/KEY/; /^caches/,/^fields/p"
 sed 's/{"decode_image": {}}/&, {"cache": {"size": "5GB"}}/' p.json >twice.json
 says millrace check twice.json
 pipeline '"cache": {"size": "200TB"}'

@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "core/params.h"
 #include "kernels/kernels.h"
-#include "run/chain.h"
+#include "run/chain/chain.h"
 
 /* One op with one example's parameters, and one worker's state. */
 typedef struct worker {
@@ -75,29 +75,13 @@ static bool same(const mr_view *a, const mr_view *b) {
            a->data && b->data && memcmp(a->data, b->data, a->size) == 0;
 }
 
-static int digit(char c) {
-    return c <= '9' ? c - '0' : c - 'a' + 10;
-}
-
-/* The input an example names; op.h says what the texts mean. Exactly as large as it is. */
+/* The input an example names, exactly as large as it is. */
 static mr_view example_input(const mr_example *example) {
-    mr_view in = {.type = {.dtype = MR_U8}};
-    unsigned h = 0, w = 0, c = 0;
-    if (sscanf(example->input, "image:%ux%ux%u", &h, &w, &c) == 3) {
-        in.type = (mr_type){MR_U8, MR_HWC, 3, {h, w, c}};
-        in.size = (size_t)h * w * c;
-        uint8_t *bytes = in.data = malloc(in.size);
-        for (size_t i = 0; i < in.size; i++) {
-            bytes[i] = (uint8_t)(i * 37 + i / 251);
-        }
-        return in;
-    }
-    const char *hex = example->input + strlen("bytes:");
-    in.size = strlen(hex) / 2;
-    in.type = (mr_type){MR_U8, MR_PLAIN, 1, {(int64_t)in.size}};
-    uint8_t *bytes = in.data = malloc(in.size);
-    for (size_t i = 0; i < in.size; i++) {
-        bytes[i] = (uint8_t)(digit(hex[2 * i]) * 16 + digit(hex[2 * i + 1]));
+    mr_view in = {0};
+    mr_error err = MR_ERROR_INIT;
+    if (mr_example_input(example->input, &in, &err) != MR_OK) {
+        test_failures++;
+        fprintf(stderr, "%s: %s\n", example->input, err.text);
     }
     return in;
 }
@@ -126,13 +110,17 @@ static bool is_left_out(const mr_op_class *op, const mr_example *example) {
     return out;
 }
 
-/* Calls `check` with each op, each of its examples and that example's input. */
+static bool on_fields(const mr_op_class *op) {
+    return op->arrange || op->run_sample || (op->flags & MR_OP_BATCH);
+}
+
+/* Calls `check` with each op on one field, each of its examples and that example's input. */
 static void for_each_example(void (*check)(const mr_op_class *, const mr_example *,
                                            const mr_view *)) {
     for (int32_t i = 0; i < mr_n_ops(); i++) {
         const mr_op_class *op = mr_op_at(i);
         for (const mr_example *example = examples_of(op); example->params; example++) {
-            if (is_left_out(op, example)) {
+            if (on_fields(op) || is_left_out(op, example)) {
                 continue;
             }
             mr_view in = example_input(example);
@@ -147,7 +135,7 @@ static bool is_sentence(const char *text) {
     return text && strlen(text) > 10 && text[strlen(text) - 1] == '.';
 }
 
-static void check_rows(const mr_op_class *op) {
+static void check_params(const mr_op_class *op) {
     for (const mr_param *row = op->params; row && row->name; row++) {
         if (!is_sentence(row->doc)) {
             complain(op, "a parameter has no sentence of documentation", row->name);
@@ -157,6 +145,22 @@ static void check_rows(const mr_op_class *op) {
         }
         if (row->offset >= op->param_size) {
             complain(op, "a parameter lies outside of its struct", row->name);
+        }
+    }
+}
+
+/* A name and a number, cut to any room. */
+static void check_libraries(const mr_op_class *op) {
+    char text[512] = "", cut[512];
+    op->libraries(text, sizeof text);
+    if (!strpbrk(text, "0123456789") && mr_n_missing() == 0) {
+        complain(op, "names a library without a version", text);
+    }
+    for (size_t size = 1; size <= strlen(text) + 1; size++) {
+        memset(cut, '#', sizeof cut);
+        op->libraries(cut, size);
+        if (!memchr(cut, 0, size) || cut[size] != '#') {
+            complain(op, "does not keep within the room for its libraries", text);
         }
     }
 }
@@ -173,10 +177,16 @@ TEST(every_table_is_complete) {
         if (!is_sentence(op->summary) || !is_sentence(op->doc)) {
             complain(op, "summary and doc must be sentences", op->summary ? op->summary : "(none)");
         }
-        if (!op->plan || !op->run || !op->examples || !op->examples->params) {
+        bool works = op->arrange || (op->plan_sample && op->run_sample) || (op->plan && op->run) ||
+                     (op->check_batch && op->run_batch) ||
+                     (op->plan_collate && op->measure && op->collate);
+        if (!works || !op->examples || !op->examples->params) {
             complain(op, "lacks", "plan, run or an example");
         }
-        check_rows(op);
+        check_params(op);
+        if (op->libraries) {
+            check_libraries(op);
+        }
     }
 }
 
@@ -194,6 +204,12 @@ static void digest_fits(const mr_op_class *op, const mr_example *example, const 
 
 TEST(examples_give_their_digests) {
     for_each_example(digest_fits);
+    for (int32_t i = 0; i < mr_n_ops(); i++) {
+        const mr_op_class *op = mr_op_at(i);
+        for (const mr_example *x = examples_of(op); on_fields(op) && x->params; x++) {
+            digest_fits(op, x, NULL);
+        }
+    }
 }
 
 /* All ways to run an example that must not matter: garbage in the output, a second run, a second
@@ -262,6 +278,96 @@ TEST(output_depends_on_nothing_else) {
     for_each_example(nothing_else_matters);
 }
 
+/* ---- Runs of rows ---- */
+enum { RUN = 5, GAP_IN = 3, GAP_OUT = 16 };
+
+typedef struct rows_rig {
+    mr_view in[RUN], want[RUN]; /* what run makes of each */
+    mr_column from, to;
+    mr_piece in_pieces[RUN], out_pieces[RUN];
+} rows_rig;
+
+/* Five inputs that differ in every byte. */
+static bool make_rows(rows_rig *rig, worker *w, const mr_view *in, mr_error *err) {
+    bool made = true;
+    for (int r = 0; r < RUN; r++) {
+        uint8_t *bytes = malloc(in->size);
+        for (size_t i = 0; i < in->size; i++) {
+            bytes[i] = (uint8_t)(((const uint8_t *)in->data)[i] ^ (r * 29));
+        }
+        rig->in[r] = (mr_view){in->type, bytes, in->size};
+        bool taken = worker_run(w, 5, 0, &rig->in[r], 0, &rig->want[r], err) == MR_OK;
+        if (!taken) { /* such a value does not exist: the example's own, then */
+            free(rig->want[r].data);
+            memcpy(bytes, in->data, in->size);
+            taken = worker_run(w, 5, 0, &rig->in[r], 0, &rig->want[r], err) == MR_OK;
+        }
+        made = made && taken;
+    }
+    return made;
+}
+
+/* In columns with gaps between values, which leaves the inputs unaligned. */
+static void lay_out_rows(rows_rig *rig, size_t gap_in, size_t gap_out, bool ragged) {
+    size_t in = rig->in[0].size + gap_in, out = rig->want[0].size + gap_out;
+    uint8_t *from = malloc(in * RUN), *to = malloc(out * RUN);
+    memset(to, 0xEE, out * RUN);
+    for (size_t r = 0; r < RUN; r++) {
+        memcpy(from + r * in, rig->in[r].data, rig->in[r].size);
+        rig->in_pieces[r] = (mr_piece){from + r * in, rig->in[r].size};
+        rig->out_pieces[r] = (mr_piece){to + r * out, rig->want[r].size};
+    }
+    rig->from = (mr_column){rig->in[0].type, from, in, ragged ? rig->in_pieces : NULL};
+    rig->to = (mr_column){rig->want[0].type, to, out, ragged ? rig->out_pieces : NULL};
+}
+
+static void check_rows(const rows_rig *rig, worker *w, int64_t n, const char *params) {
+    mr_error err = MR_ERROR_INIT;
+    mr_call call = {
+        .state = w->state, .kernels = mr_kernels_for(all_features()), .arena = &w->arena};
+    mr_status status = w->op->run_rows(w->params, &call, n, &rig->from, &rig->to, &err);
+    bool refused = status == MR_E_UNSUPPORTED && rig->from.pieces;
+    for (size_t r = 0; r < RUN && !refused; r++) {
+        const uint8_t *out = rig->out_pieces[r].data;
+        bool right = (int64_t)r < n ? memcmp(out, rig->want[r].data, rig->want[r].size) == 0
+                                    : out[0] == 0xEE; /* nobody asked for it */
+        if (status != MR_OK || !right) {
+            complain(w->op, "run_rows differs from run", params);
+        }
+    }
+    mr_arena_reset(&w->arena);
+}
+
+static void rows_are_as_one_by_one(const mr_op_class *op, const mr_example *example,
+                                   const mr_view *in) {
+    mr_error err = MR_ERROR_INIT;
+    rows_rig rig;
+    worker w;
+    if (!op->run_rows) {
+        return;
+    }
+    CHECK(!(op->flags & MR_OP_RANDOM));
+    CHECK(worker_open(&w, op, example->params, &err) == MR_OK);
+    CHECK(make_rows(&rig, &w, in, &err));
+    for (int i = 0; i < 4; i++) {
+        lay_out_rows(&rig, i % 2 ? GAP_IN : 0, i % 2 ? GAP_OUT : 0, i >= 2);
+        check_rows(&rig, &w, 0, example->params);
+        check_rows(&rig, &w, RUN - 1, example->params);
+        check_rows(&rig, &w, RUN, example->params);
+        free(rig.from.data);
+        free(rig.to.data);
+    }
+    for (int r = 0; r < RUN; r++) {
+        free(rig.in[r].data);
+        free(rig.want[r].data);
+    }
+    worker_close(&w);
+}
+
+TEST(runs_of_rows_are_as_one_by_one) {
+    for_each_example(rows_are_as_one_by_one);
+}
+
 /* ---- Randomness ---- */
 /* Whether any of 64 samples comes out different from the first. */
 static bool varies(const mr_op_class *op, const mr_example *example, const mr_view *in) {
@@ -286,14 +392,15 @@ TEST(random_ops_say_so) {
         const mr_op_class *op = mr_op_at(i);
         bool any = false;
         for (const mr_example *example = examples_of(op); example->params; example++) {
-            if (is_left_out(op, example)) {
+            if (on_fields(op) || is_left_out(op, example)) {
                 continue;
             }
             mr_view in = example_input(example);
             any = varies(op, example, &in) || any;
             free(in.data);
         }
-        if (any != ((op->flags & MR_OP_RANDOM) != 0)) {
+        /* Of ops on batches tests/python/test_py_mixing.py tells. */
+        if (!(op->flags & MR_OP_BATCH) && any != ((op->flags & MR_OP_RANDOM) != 0)) {
             complain(op, "MR_OP_RANDOM", any ? "is missing" : "is set but no example varies");
         }
     }
@@ -338,7 +445,7 @@ TEST(wrong_types_are_refused) {
         mr_error err = MR_ERROR_INIT;
         worker w;
         int refused = 0;
-        if (!examples_of(op)->params) {
+        if (!examples_of(op)->params || on_fields(op)) {
             continue;
         }
         CHECK(worker_open(&w, op, op->examples->params, &err) == MR_OK);
@@ -381,7 +488,7 @@ TEST(misspelt_parameters_get_a_suggestion) {
     for (int32_t i = 0; i < mr_n_ops(); i++) {
         const mr_op_class *op = mr_op_at(i);
         for (const mr_param *row = op->params; row && row->name; row++) {
-            if (examples_of(op)->params &&
+            if (examples_of(op)->params && !on_fields(op) &&
                 strlen(row->name) > 2) { /* nothing is near to a name of one letter */
                 check_misspelling(op, row);
             }
@@ -393,7 +500,7 @@ TEST(misspelt_parameters_get_a_suggestion) {
 /* Every beginning of a file, and the file with each byte turned over: error or result, no crash. */
 static void damage_is_survived(const mr_op_class *op, const mr_example *example,
                                const mr_view *in) {
-    if (in->type.n_dims != 1) {
+    if (in->type.n_dims != 1 || in->type.dtype != MR_U8) {
         return;
     }
     for (size_t i = 0; i < 2 * in->size; i++) {

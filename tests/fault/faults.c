@@ -2,7 +2,9 @@
 /* faults.c - see faults.h. The executable's symbols come first when the dynamic linker looks a name
  * up, so these stand in for libc's everywhere, and no preloaded library is needed. Memory goes on
  * to glibc's own names for it; files go to the kernel directly. */
+#undef _FILE_OFFSET_BITS /* the names below are those without 64 behind them */
 #include "faults.h"
+#include "record.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -163,9 +165,12 @@ static bool strike_name(unsigned call, int folder, const char *path) {
 /* ---- Files ---------------------------------------------------------------------------------- */
 
 static int open_file(int folder, const char *path, int flags, mode_t mode) {
-    return strike_name(FAULT_OPEN, folder, path)
-               ? -1
-               : (int)syscall(SYS_openat, folder, path, flags, mode);
+    if (strike_name(FAULT_OPEN, folder, path)) {
+        return -1;
+    }
+    int fd = (int)syscall(SYS_openat, folder, path, flags, mode);
+    record_open(fd, flags);
+    return fd;
 }
 
 static mode_t mode_of(int flags, va_list *more) {
@@ -228,12 +233,16 @@ HOOK ssize_t pread(int fd, void *buffer, size_t size, off_t offset) {
 
 HOOK ssize_t write(int fd, const void *buffer, size_t size) {
     ssize_t part = allowed(FAULT_WRITE, fd, size);
-    return part <= 0 ? part : (ssize_t)syscall(SYS_write, fd, buffer, part);
+    ssize_t n = part <= 0 ? part : (ssize_t)syscall(SYS_write, fd, buffer, part);
+    record_write(fd, &(struct iovec){(void *)(uintptr_t)buffer, (size_t)part}, 1, n, -1);
+    return n;
 }
 
 HOOK ssize_t pwrite(int fd, const void *buffer, size_t size, off_t offset) {
     ssize_t part = allowed(FAULT_WRITE, fd, size);
-    return part <= 0 ? part : (ssize_t)syscall(SYS_pwrite64, fd, buffer, part, offset);
+    ssize_t n = part <= 0 ? part : (ssize_t)syscall(SYS_pwrite64, fd, buffer, part, offset);
+    record_write(fd, &(struct iovec){(void *)(uintptr_t)buffer, (size_t)part}, 1, n, offset);
+    return n;
 }
 
 /* A short one: about half of the pieces. */
@@ -243,34 +252,60 @@ HOOK ssize_t writev(int fd, const struct iovec *pieces, int n) {
         const struct iovec half = {pieces->iov_base, pieces->iov_len - pieces->iov_len / 2};
         return (ssize_t)syscall(SYS_writev, fd, &half, 1);
     }
-    return part <= 0 ? part : (ssize_t)syscall(SYS_writev, fd, pieces, part);
+    ssize_t done = part <= 0 ? part : (ssize_t)syscall(SYS_writev, fd, pieces, part);
+    record_write(fd, pieces, (int)part, done, -1);
+    return done;
+}
+
+HOOK ssize_t pwritev(int fd, const struct iovec *pieces, int n, off_t offset) {
+    ssize_t done = (ssize_t)syscall(SYS_pwritev, fd, pieces, n, offset, 0);
+    record_write(fd, pieces, n, done, offset);
+    return done;
 }
 
 HOOK int ftruncate(int fd, off_t size) {
-    return strike_file(FAULT_WRITE, fd) && armed.kind != FAULT_SHORT
-               ? -1
-               : (int)syscall(SYS_ftruncate, fd, size);
+    if (strike_file(FAULT_WRITE, fd) && armed.kind != FAULT_SHORT) {
+        return -1;
+    }
+    int result = (int)syscall(SYS_ftruncate, fd, size);
+    record_size(fd, size, result == 0);
+    return result;
 }
 
 HOOK int posix_fallocate(int fd, off_t offset, off_t size) {
     if (strike_file(FAULT_WRITE, fd) && armed.kind != FAULT_SHORT) {
         return armed.error;
     }
-    return syscall(SYS_fallocate, fd, 0, offset, size) == 0 ? 0 : errno;
+    int result = syscall(SYS_fallocate, fd, 0, offset, size) == 0 ? 0 : errno;
+    record_grow(fd, offset + size, result == 0);
+    return result;
 }
 
 HOOK int fsync(int fd) {
-    return strike_file(FAULT_SYNC, fd) ? -1 : (int)syscall(SYS_fsync, fd);
+    int result = strike_file(FAULT_SYNC, fd) ? -1 : (int)syscall(SYS_fsync, fd);
+    record_sync(fd, result == 0);
+    return result;
 }
 
 HOOK int fdatasync(int fd) {
-    return strike_file(FAULT_SYNC, fd) ? -1 : (int)syscall(SYS_fdatasync, fd);
+    int result = strike_file(FAULT_SYNC, fd) ? -1 : (int)syscall(SYS_fdatasync, fd);
+    record_sync(fd, result == 0);
+    return result;
 }
 
 HOOK int renameat(int from_folder, const char *from, int to_folder, const char *to) {
-    return strike_name(FAULT_RENAME, to_folder, to)
-               ? -1
-               : (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, 0);
+    if (strike_name(FAULT_RENAME, to_folder, to)) {
+        return -1;
+    }
+    int result = (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, 0);
+    record_rename(from_folder, from, to_folder, to, result == 0);
+    return result;
+}
+
+HOOK int unlinkat(int folder, const char *path, int flags) {
+    int result = (int)syscall(SYS_unlinkat, folder, path, flags);
+    record_unlink(folder, path, result == 0);
+    return result;
 }
 
 HOOK int rename(const char *from, const char *to) {
@@ -282,3 +317,19 @@ HOOK int close(int fd) {
     long result = syscall(SYS_close, fd);
     return struck ? -1 : (int)result;
 }
+
+/* What is built with _FILE_OFFSET_BITS=64 calls these by other names; off_t and struct stat are the
+ * same where a long has 64 bits. */
+_Static_assert(sizeof(off_t) == 8, "one layout for both names");
+#define ALSO_64(name)                                                                              \
+    HOOK extern __typeof__(name) also_##name __asm__(#name "64")                                   \
+        __attribute__((alias(#name), copy(name)));
+ALSO_64(open)
+ALSO_64(openat)
+ALSO_64(fstat)
+ALSO_64(fstatat)
+ALSO_64(pread)
+ALSO_64(pwrite)
+ALSO_64(pwritev)
+ALSO_64(ftruncate)
+ALSO_64(posix_fallocate)

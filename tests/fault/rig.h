@@ -88,17 +88,22 @@ typedef struct outcome {
     mr_error err;
 } outcome;
 
+static mr_status rig_save(const mr_loader *loader, mr_error *err) {
+    size_t room = mr_loader_state_bytes(loader);
+    char *state = malloc(room);
+    mr_status status = state ? mr_loader_save(loader, state, room, err)
+                             : mr_fail(err, MR_E_MEMORY, "no memory for the state");
+    free(state);
+    return status < 0 ? status : MR_END;
+}
+
 static mr_status rig_consume(mr_loader *loader, mr_error *err) {
     mr_batch *batch = NULL;
     mr_status status;
-    char state[MR_STATE_MAX];
     while ((status = mr_loader_next(loader, &batch, err)) == MR_OK) {
         mr_batch_unref(batch);
     }
-    if (status == MR_END && mr_loader_save(loader, state, sizeof state, err) < 0) {
-        return err->code;
-    }
-    return status;
+    return status == MR_END ? rig_save(loader, err) : status;
 }
 
 /* Opens, consumes and closes with whatever fault is armed. */
@@ -137,7 +142,7 @@ static outcome rig_run(void) {
 enum { CHILD_GOOD = 0, CHILD_BAD = 1, CHILD_NO_STRIKE = 10, CHILD_DIED = 20 };
 
 /* Runs a function in a child; a crash, and 60 seconds without an end, are CHILD_DIED. */
-static int rig_child(int (*run)(const fault *wanted), const fault *wanted) {
+static inline int rig_child(int (*run)(const fault *wanted), const fault *wanted) {
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -157,11 +162,11 @@ static int rig_child(int (*run)(const fault *wanted), const fault *wanted) {
 }
 
 /* What every failed call must look like. */
-static bool rig_is_clean_error(const outcome *result) {
+static inline bool rig_is_clean_error(const outcome *result) {
     return result->status < 0 && result->err.code == result->status && result->err.text[0];
 }
 
-static void rig_show(const fault *wanted, const outcome *result, const char *why) {
+static inline void rig_show(const fault *wanted, const outcome *result, const char *why) {
     char text[2048];
     mr_error_format(&result->err, text, sizeof text);
     fprintf(stderr, "call %" PRId64 ": %s: status %d, digest %s, skipped %" PRId64 "\n%s",

@@ -5,6 +5,7 @@
 #include "rig.h"
 
 #include <errno.h>
+#include <millrace/stream.h>
 
 #define MAX_ALLOCATIONS 50000
 
@@ -35,8 +36,7 @@ static int run_with_fault(const fault *wanted) {
     return verdict == CHILD_GOOD && !struck ? CHILD_NO_STRIKE : verdict;
 }
 
-static void fail_each_allocation(fault_kind kind, const char *on_error) {
-    rig_make(on_error);
+static void fail_each(fault_kind kind) {
     expected = rig_run();
     CHECK_INT(expected.status, ==, MR_END);
     int verdict = expected.status == MR_END ? CHILD_GOOD : CHILD_DIED;
@@ -52,6 +52,42 @@ static void fail_each_allocation(fault_kind kind, const char *on_error) {
     CHECK_INT(at, >, 20); /* fewer would mean that the faults do not arrive */
     CHECK_INT(at, <, MAX_ALLOCATIONS);
     rig_remove();
+}
+
+static void fail_each_allocation(fault_kind kind, const char *on_error) {
+    rig_make(on_error);
+    fail_each(kind);
+}
+
+/* A stream of 40 entries in 2 partitions instead, that is followed and rehearsed. */
+static void rig_make_stream(const char *on_error) {
+    char json[512], path[256];
+    rig_make(on_error);
+    rig_path(path, sizeof path, "stream");
+    for (uint32_t partition = 0; partition < 2; partition++) {
+        mr_stream_options options = MR_STREAM_OPTIONS_INIT;
+        mr_stream_writer *writer = NULL;
+        options.partition = partition;
+        options.id = 3;
+        mr_stream_writer_open(&writer, path, &options, NULL);
+        for (int i = 0; writer && i < 20; i++) {
+            const mr_entry entry = {.label = i % 3, .value = tiny_png, .size = sizeof tiny_png};
+            mr_stream_append(writer, &entry, NULL, NULL);
+        }
+        mr_stream_writer_close(writer, NULL);
+    }
+    int n = snprintf(json, sizeof json,
+                     "{\"source\": {\"segments\": {\"path\": \"%s\", \"follow\": true, "
+                     "\"until\": 20}}, \"ops\": [{\"decode_image\": {}}, {\"random_flip\": {}}], "
+                     "\"rehearse\": {\"size\": 8, \"policy\": \"class_balanced\"}, "
+                     "\"batch\": 4, \"on_error\": \"%s\"}",
+                     path, on_error);
+    rig_file("pipeline.json", json, (size_t)n);
+}
+
+TEST(one_allocation_fails_while_a_stream_is_followed) {
+    rig_make_stream("skip");
+    fail_each(FAULT_ONCE);
 }
 
 TEST(one_allocation_fails) {
@@ -102,7 +138,7 @@ static mr_status read_json(const mr_trace *trace, mr_error *err) {
 }
 
 static mr_status make_page(const mr_trace *trace, mr_error *err) {
-    return mr_trace_page(trace, trace, "/dev/null", err);
+    return mr_trace_page(trace, trace, NULL, "/dev/null", err);
 }
 
 static mr_status read_once(mr_error *err) {

@@ -323,8 +323,7 @@ static int64_t clear_pipeline(const char *params, mr_error *err) {
     return deleted;
 }
 
-/* Reading and looking need no room, nor does asking for more; deleting a part does, and says what
- * does not. */
+/* Reading and looking need no room, nor does asking for more, nor deleting a part. */
 static bool look_at_full_disk(void) {
     char params[128];
     said s = {0};
@@ -348,11 +347,9 @@ static bool look_at_full_disk(void) {
     outcome result = run_noting(&s);
     CHECK(is_right(&result));
     CHECK_INT(s.cache.hits, ==, 2 * VALUES);
-    CHECK_INT(clear_pipeline(params, &err), ==, -1);
-    CHECK_HAS(err.text, "No space left");
-    CHECK_HAS(err.hint, "cache clear --path");
+    CHECK_INT(clear_pipeline(params, &err), ==, VALUES);
     CHECK_INT(mr_store_clear(params, NULL, &checked, &err), ==, MR_OK);
-    CHECK_INT(checked, ==, VALUES);
+    CHECK_INT(checked, ==, 0);
     return true;
 }
 

@@ -9,8 +9,11 @@ import os
 import numpy as np
 
 MAX_DIMS = 6
-DTYPES = ["uint8", "int32", "int64", "float16", "bfloat16", "float32"]
-NUMPY = [np.uint8, np.int32, np.int64, np.float16, np.uint16, np.float32]
+DTYPES = ["uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64", "int8", "int16",
+          "uint16", "uint32", "uint64", "bool"]
+# Position 4 is bfloat16's, for which numpy has no type.
+NUMPY = [np.uint8, np.int32, np.int64, np.float16, np.uint16, np.float32, np.float64, np.int8,
+         np.int16, np.uint16, np.uint32, np.uint64, np.bool_]
 PLAIN, HWC, CHW = 0, 1, 2
 LAYOUTS = {"plain": PLAIN, "hwc": HWC, "chw": CHW}
 IO = {"auto": 0, "uring": 1, "pread": 2}
@@ -74,7 +77,7 @@ class Stats(c.Structure):
 
 
 class Skip(c.Structure):
-    _fields_ = [("epoch", c.c_int64), ("step", c.c_int64), ("sample", c.c_int64),
+    _fields_ = [("size", c.c_uint32), ("epoch", c.c_int64), ("step", c.c_int64), ("sample", c.c_int64),
                 ("replacement", c.c_int64), ("error", c.POINTER(Error))]
 
 
@@ -297,7 +300,7 @@ class Loader:
 
     def skips(self):
         """[(epoch, step, sample, replacement, MrError), ...]"""
-        out, skip = [], Skip()
+        out, skip = [], Skip(size=c.sizeof(Skip))
         for i in range(lib().mr_loader_n_skips(self.loader)):
             lib().mr_loader_skip(self.loader, i, skip)
             out.append((skip.epoch, skip.step, skip.sample, skip.replacement,

@@ -7,8 +7,9 @@ import struct
 
 import numpy as np
 
-KINDS = ["read", "fill", "op", "stream", "part", "sample", "seal", "wait_read", "wait_work",
-         "wait_batch", "deliver", "consume", "wait_host", "store_read", "store_write", "store_wait"]
+KINDS = ["read", "fill", "op", "fused", "part", "sample", "seal", "wait_read", "wait_work",
+         "wait_batch", "deliver", "consume", "wait_host", "store_read", "store_write", "store_wait",
+         "start", "wait_peer", "receive", "send"]
 SPAN = np.dtype([("start", "<u8"), ("duration", "<u8"), ("item", "<i8"), ("batch", "<u4"),
                  ("bytes_in", "<u4"), ("bytes_out", "<u4"), ("kind", "u1"), ("n_ops", "u1"),
                  ("op", "<u2"), ])
@@ -44,24 +45,30 @@ class Trace:
         return self.spans[self.spans["kind"] == KINDS.index(kind)]
 
 
+def rows(spans):
+    """How many rows each span stands for: those behind the first are counted above bit 48."""
+    return 1 + np.where(spans["item"] > 0, spans["item"] >> 48, 0)
+
+
 def times(spans):
-    """Count, total, mean, p50 and p99, in seconds: a quantile is the element at floor(q * n)."""
-    d = np.sort(spans["duration"])
-    n = len(d)
+    """Count, total, mean, p50 and p99, in seconds: a quantile is the element at floor(q * n), of
+    rows that share a span their mean."""
+    d = np.sort(spans["duration"] // rows(spans).astype("u8"))
+    n, made = len(d), int(rows(spans).sum())
     at = lambda q: float(d[min(int(q * n), n - 1)]) * 1e-9 if n else 0.0
-    total = float(d.sum()) * 1e-9
-    return {"count": n, "total": total, "mean": total / n if n else 0.0, "p50": at(0.5),
+    total = float(spans["duration"].sum()) * 1e-9
+    return {"count": made, "total": total, "mean": total / made if n else 0.0, "p50": at(0.5),
             "p99": at(0.99)}
 
 
 def op_times(trace):
-    """Of every op: by itself, or its share of the streams it runs in."""
+    """Of every op: by itself, or its share of the fused runs it is part of."""
     ops = trace.header["ops"]
-    measured, streams = trace.spans[np.isin(trace.spans["kind"], [2, 4])], trace.of("stream")
+    measured, fused = trace.spans[np.isin(trace.spans["kind"], [2, 4])], trace.of("fused")
     result = [times(measured[measured["op"] == i]) for i in range(len(ops))]
-    for first in sorted(set(streams["op"].tolist())):
-        of_it = streams[streams["op"] == first]
-        members = range(first, first + ops[first]["stream"])
+    for first in sorted(set(fused["op"].tolist())):
+        of_it = fused[fused["op"] == first]
+        members = range(first, first + ops[first]["fused"])
         parts = sum(result[i]["total"] for i in members)
         whole = float(of_it["duration"].sum()) * 1e-9
         for i in members:
@@ -116,10 +123,12 @@ def batch_times(trace):
 def rate(trace):
     """Samples a second, from the first batch's delivery to the last's."""
     taken = [e["taken"] for e in batch_times(trace).values()]
-    first = np.sum(trace.of("sample")["batch"] == next(iter(batch_times(trace))))
+    samples = trace.of("sample")
+    first = np.sum(rows(samples[samples["batch"] == next(iter(batch_times(trace)))]))
     return (trace.end["samples"] - first) / (taken[-1] - taken[0])
 
 
 def slowest(trace, n=100):
+    """Of samples that were made one by one."""
     spans = trace.of("sample")
-    return np.sort(spans["duration"])[::-1][:n] * 1e-9
+    return np.sort(spans["duration"][rows(spans) == 1])[::-1][:n] * 1e-9

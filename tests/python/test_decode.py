@@ -399,12 +399,24 @@ def test_nothing_is_kept_from_the_file_before():
     assert_refused(without)
 
 
+def test_jpeg_warnings_that_guess_no_pixel_are_none():
+    data = encode(colour(), "JPEG")
+    for marker in (b"\xff\xdb", b"\xff\xc0", b"\xff\xc4", b"\xff\xda"):
+        at = data.index(marker)
+        junk = data[:at] + b"junk" + data[at:]
+        np.testing.assert_array_equal(pillow(junk), pillow(data))
+        np.testing.assert_array_equal(ours(junk), pillow(data))
+    at = data.index(b"JFIF\0") + 5
+    other = data[:at] + b"\x07" + data[at + 1:]
+    np.testing.assert_array_equal(ours(other), pillow(other))
+
+
 def test_jpeg_warning_is_damage_unless_lenient():
     data = encode(colour(), "JPEG")
-    at = data.index(b"\xff\xdb")
+    at = data.rindex(b"\xff\xd9")
     junk = data[:at] + b"junk" + data[at:]
     error = assert_refused(junk)
-    assert "4 extraneous bytes before marker 0xdb" in error.text and "lenient" in error.hint
+    assert "extraneous bytes before marker 0xd9" in error.text and "lenient" in error.hint
     assert at <= error.offset <= at + 6
     np.testing.assert_array_equal(ours(junk, lenient=True), pillow(data))
     half = data[:len(data) // 2]

@@ -124,6 +124,28 @@ def test_ragged_fields():
         image[0:2]
 
 
+def test_ragged_fields_can_be_padded():
+    rows = [np.arange(n, dtype=np.int32) + 1 for n in (3, 1, 4, 2)]
+    with mr.dataset(rows).batch(4).shuffle(False).loader() as loader:
+        ragged = next(loader)["data"]
+    values, mask = ragged.to_padded()
+    want = np.array([[1, 2, 3, 0], [1, 0, 0, 0], [1, 2, 3, 4], [1, 2, 0, 0]], np.int32)
+    assert values.dtype == np.int32 and (values == want).all() and (mask == (want > 0)).all()
+    values, mask = ragged.to_padded(-7, length=2)
+    assert values.tolist() == [[1, 2], [1, -7], [1, 2], [1, 2]] and mask.sum() == 7
+    again, same = ragged.pad(-7, length=2)
+    assert (again == values).all() and (same == mask).all()
+    with pytest.raises(ValueError, match="length"):
+        ragged.pad(length=-1)
+    with mr.files(PHOTOS).decode_image().batch(4).shuffle(False).loader() as loader:
+        images = next(loader)["image"]
+    values, mask = images.to_padded()
+    assert values.shape[1:] == tuple(np.asarray(images.shapes).max(axis=0))
+    for i, image in enumerate(images):
+        h, w, _ = image.shape
+        assert (values[i, :h, :w] == image).all() and mask[i].sum() == image.size
+
+
 def test_an_allocator_of_ones_own():
     made = []
 
@@ -179,33 +201,104 @@ def test_a_loader_in_a_cycle_with_its_function_is_collected():
 # ---- Order and state ---------------------------------------------------------------------------
 
 
+def run_of(pipeline, epochs):
+    with pipeline.loader(seed=2, epochs=epochs) as loader:
+        return indices(loader.all_epochs())
+
+
+def test_every_for_is_one_epoch():
+    """As in every training loop, for epoch in range(n): for batch in loader: ..."""
+    whole = run_of(numbers(20, batch=6), 3)
+    with numbers(20, batch=6).loader(seed=2) as loader:
+        assert len(loader) == 4
+        assert [indices(loader) for _ in range(3)] == [whole[:4], whole[4:8], whole[8:]]
+        assert len(loader) == 4 and loader.epoch == 2
+        for _ in range(20):
+            assert sorted(sum(indices(loader), [])) == list(range(20))
+
+
+@pytest.mark.parametrize("limit", ["loader", "pipeline"])
+def test_a_finished_loader_says_so(limit):
+    pipeline = numbers(20, batch=6)
+    loader = pipeline.loader(epochs=2) if limit == "loader" else pipeline.epochs(2).loader()
+    with loader:
+        assert len(list(loader)) == len(list(loader)) == 4
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="2 epochs are over.*epochs="):
+                iter(loader)
+        with pytest.raises(StopIteration):
+            next(loader)
+    with pipeline.loader(epochs=1) as loader:
+        for _ in loader:
+            break
+        with pytest.raises(RuntimeError, match="1 epoch is over"):
+            list(loader)
+
+
+def test_an_epoch_left_early_is_followed_by_the_next():
+    whole = run_of(numbers(20, batch=6), 3)
+    with numbers(20, batch=6).loader(seed=2) as loader:
+        for _ in loader:
+            break
+        assert indices(loader) == whole[4:8]
+        old = iter(loader)
+        next(old)
+        list(loader)
+        with pytest.raises(RuntimeError, match="use two loaders"):
+            next(old)
+        loader.set_epoch(1)
+        assert indices(loader) == whole[4:8]
+        loader.set_epoch(2)
+        assert indices(loader) == whole[8:]
+
+
+def test_next_and_then_for_give_one_epoch():
+    whole = run_of(numbers(20, batch=6), 2)
+    with numbers(20, batch=6).loader(seed=2) as loader:
+        first = indices([next(loader), next(loader)])
+        assert first + indices(loader) == whole[:4] and indices(loader) == whole[4:]
+
+
 def test_len_epoch_and_one_epoch():
     with numbers(20, batch=6, epochs=3).loader() as loader:
-        assert len(loader) == 12 and loader.steps_per_epoch == 4 and loader.n_samples == 20
+        assert len(loader) == 4 and loader.steps_per_epoch == 4 and loader.n_samples == 20
         first = list(loader.one_epoch())
         assert len(first) == 4 and loader.epoch == 0
         assert len(list(loader.one_epoch())) == 4 and loader.epoch == 1
         next(loader)
         assert len(list(loader.one_epoch())) == 3 and loader.epoch == 2
-        assert not list(loader.one_epoch()) and not list(loader)
-        assert len(loader) == 12
+        assert not list(loader.one_epoch()) and not list(loader.all_epochs())
+        assert len(loader) == 4
+
+
+def test_a_state_between_and_within_epochs_is_followed_by_whole_epochs():
+    whole = run_of(numbers(20, batch=6), 4)
+    for stop in range(9):
+        with numbers(20, batch=6).loader(seed=2) as loader:
+            for _ in range(stop):
+                next(loader)
+            state = loader.state_dict()
+        with numbers(20, batch=6).loader(seed=2, state=state) as loader:
+            begun = stop // 4 * 4
+            assert indices(loader) == whole[stop:begun + 4] and len(loader) == 4
+            assert indices(loader) == whole[begun + 4:begun + 8]
 
 
 def test_state_is_exact_at_every_step():
     pipeline = numbers(23, batch=5, epochs=2)
     with pipeline.loader(seed=4) as loader:
-        whole = indices(loader)
+        whole = indices(loader.all_epochs())
     for stop in range(len(whole) + 1):
         with pipeline.loader(seed=4, threads=1) as loader:
             for _ in range(stop):
                 next(loader)
             state = json.loads(json.dumps(loader.state_dict()))
         with pipeline.loader(seed=4, state=state) as loader:
-            assert indices(loader) == whole[stop:]
+            assert indices(loader.all_epochs()) == whole[stop:]
         with pipeline.loader(seed=4) as loader:
             next(loader)
             loader.load_state_dict(state)
-            assert indices(loader) == whole[stop:]
+            assert indices(loader.all_epochs()) == whole[stop:]
 
 
 def test_state_is_small_and_plain():
@@ -239,8 +332,8 @@ def test_len_stays_where_a_state_is_loaded():
         state = loader.state_dict()
     with pipeline.loader() as loader, pipeline.loader(state=state) as made_from_it:
         loader.load_state_dict(state)
-        assert len(loader) == 10 and len(made_from_it) == 9
-        assert sum(1 for _ in loader) == sum(1 for _ in made_from_it) == 9
+        assert len(loader) == len(made_from_it) == 5
+        assert sum(1 for _ in loader) == sum(1 for _ in made_from_it) == 4
 
 
 def test_another_seed_says_which():
@@ -300,7 +393,7 @@ def test_closing_while_another_thread_waits():
     while not loader._core.stats()["threads"]:
         pass
     loader.close()
-    thread.join(10)
+    thread.join(120)
     assert not thread.is_alive()
 
 
@@ -356,6 +449,66 @@ def test_no_variables_no_warning(clean):
         found(rank=1)
     with pytest.raises(ValueError, match="rank 2"):
         found(rank=2, world=2)
+
+
+def test_rank_and_world_are_those_of_the_first_batch(clean):
+    """A loader that is made before the process group, as Lightning's are."""
+    pipeline = numbers(40, batch=8)
+    parts = []
+    for rank in (0, 1):
+        clean.delenv("RANK", raising=False)
+        clean.delenv("WORLD_SIZE", raising=False)
+        loader = pipeline.loader(seed=3)
+        clean.setenv("RANK", str(rank))
+        clean.setenv("WORLD_SIZE", "2")
+        assert (loader.rank, loader.world, len(loader)) == (rank, 2, 5)
+        parts.append(indices(loader))
+        clean.setenv("WORLD_SIZE", "4")
+        with pytest.raises(RuntimeError, match=f"begun as rank {rank} of 2.*rank {rank} of 4"):
+            iter(loader)
+        loader.load_state_dict(loader.state_dict())
+        assert loader.world == 4 and len(next(loader)["data"]) == 2
+    assert [a + b for a, b in zip(*parts)] == indices(pipeline.loader(seed=3, rank=0, world=1))
+
+
+def test_a_world_that_was_given_stays(clean):
+    with numbers(40, batch=8).loader(rank=1, world=2) as loader:
+        clean.setenv("RANK", "0")
+        clean.setenv("WORLD_SIZE", "4")
+        assert (loader.rank, loader.world) == (1, 2) and len(list(loader)) == 5
+
+
+def test_a_pickled_loader_finds_its_own_rank(clean):
+    data = pickle.dumps(numbers(40, batch=8).loader(seed=3))
+    clean.setenv("RANK", "1")
+    clean.setenv("WORLD_SIZE", "2")
+    assert pickle.loads(data).world == 2
+
+
+def test_uneven_ranks_are_told(clean):
+    for batch, samples, said in ((8, 42, True), (8, 47, False), (8, 40, False)):
+        with numbers(samples, batch=batch).remainder("keep").loader(rank=0, world=2) as loader:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                next(loader)
+        assert [".remainder" in str(w.message) for w in caught] == ([True] if said else [])
+    del clean
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_ranks_have_as_many_steps_each_unless_told_otherwise(world):
+    """As with torch's DistributedSampler; nothing is left out, and padding is told."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parts = []
+        for rank in range(world):
+            with numbers(43, batch=6).loader(seed=3, rank=rank, world=world, epochs=2) as loader:
+                parts.append([(b.size, b.valid, b.samples.tolist()) for b in loader.all_epochs()])
+    assert {len(part) for part in parts} == {16}
+    for epoch in (0, 8):
+        steps = [step for part in parts for step in part[epoch:epoch + 8]]
+        assert {size for size, _, _ in steps} == {6 // world} and sum(v for _, v, _ in steps) == 43
+        assert sorted(i for _, valid, indices in steps for i in indices[:valid]) == list(range(43))
 
 
 def test_ranks_share_every_step():
@@ -487,3 +640,22 @@ def test_bad_arrays_are_wrong_values(tmp_path):
     with pytest.raises(RuntimeError, match="promises") as wrong:
         mr.array(path).loader()
     assert "nothing may follow" in wrong.value.hint
+
+
+# ---- Numbers that adapt --------------------------------------------------------------------------
+
+
+def test_threads_auto_delivers_the_same():
+    digests = set()
+    for threads in (1, "auto"):
+        photos = mr.files(PHOTOS).decode_image().random_resized_crop(32).batch(4)
+        with photos.loader(seed=1, epochs=3, digest=True, threads=threads) as loader:
+            for _ in range(3):
+                for batch in loader:
+                    pass
+            digests.add(loader.digest())
+            stats = loader.stats()
+            assert 1 <= stats["threads_working"] <= stats["threads"]
+    assert len(digests) == 1
+    with pytest.raises((TypeError, ValueError)):
+        numbers().loader(threads="many")

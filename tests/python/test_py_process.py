@@ -1,64 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interpreter around a loader: Ctrl-C, fork, exit in the middle. Each in a process of its own."""
-import os
 import signal
 import subprocess
 import sys
-import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+# `gate` holds up the samples of `never` until it is set, and `entered` tells that one is held up.
 HEAD = """
 import os, signal, sys, threading, time
 import millrace as mr
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-def slow(value):
-    time.sleep(30)
+gate, entered = threading.Event(), threading.Event()
+def held(value):
+    entered.set()
+    gate.wait()
     return value
 def sluggish(value):
     time.sleep(0.01)
     return value
-never = mr.dataset(list(range(8))).map(slow, field="data", fields="int64").batch(8)
+never = mr.dataset(list(range(160))).map(held, field="data", fields="int64").batch(8)
 steady = mr.dataset(list(range(800))).map(sluggish, field="data", fields="int64").batch(8)
 numbers = mr.synthetic(samples=1000, shape=[4]).batch(8)
 """
 
 
-def run(code, timeout=60):
+def run(code, timeout=300):
     return subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True,
                           timeout=timeout, check=False)
 
 
 def test_ctrl_c_while_waiting():
-    """The signal comes while next() waits for a batch that will not come: next returns at once.
-    The time is the program's own, from the signal to the exception."""
+    """The signal comes while next() waits for a batch that does not come: next returns all the same."""
     code = """
 loader = never.loader(threads=1)
-sent = []
 def interrupt():
+    entered.wait()
     time.sleep(0.3)
-    sent.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=interrupt).start()
 try:
+    threading.Thread(target=interrupt).start()
     next(loader)
 except KeyboardInterrupt:
-    print("interrupted", time.monotonic() - sent[0], flush=True)
+    os.write(1, b"interrupted")
     os._exit(0)
 """
     out = run(code)
-    word, seconds = out.stdout.split()
-    assert word == "interrupted" and out.returncode == 0, out.stderr
-    assert float(seconds) < 5  # far less than the sample takes
+    assert out.stdout == "interrupted" and out.returncode == 0, out.stderr
 
 
 def test_the_gil_is_free_while_waiting():
     code = """
 loader = never.loader(threads=1)
-ticks = []
 def tick():
     for _ in range(20):
         time.sleep(0.005)
-        ticks.append(1)
     os.write(1, b"ticked")
     os._exit(0)
 threading.Thread(target=tick).start()
@@ -69,20 +63,22 @@ next(loader)
 
 def test_a_loader_goes_on_after_ctrl_c():
     code = """
-loader = steady.shuffle(False).loader(threads=1)
-signal.setitimer(signal.ITIMER_REAL, 0.03)
-def handler(*_):
-    raise KeyboardInterrupt
-signal.signal(signal.SIGALRM, handler)
-seen = []
-while len(seen) < 20:
-    try:
-        seen.append(next(loader)["data"].tolist())
-    except KeyboardInterrupt:
-        pass
+loader = never.shuffle(False).loader(threads=1)
+def interrupt():
+    entered.wait()
+    time.sleep(0.03)
+    os.kill(os.getpid(), signal.SIGINT)
+try:
+    threading.Thread(target=interrupt).start()
+    next(loader)
+    print("not interrupted")
+except KeyboardInterrupt:
+    gate.set()
+seen = [next(loader)["data"].tolist() for _ in range(20)]
 print(seen == [list(range(8 * i, 8 * i + 8)) for i in range(20)])
 """
-    assert run(code).stdout == "True\n"
+    out = run(code)
+    assert out.stdout == "True\n", out.stderr
 
 
 def test_fork_gives_an_error_in_the_child():
@@ -143,17 +139,24 @@ def test_a_signals_handler_may_save_and_close():
 def handler(*_):
     print(loader.state_dict()["position"])
     if close:
+        threading.Timer(0.2, gate.set).start()  # closing waits for the function
         loader.close()
+    gate.set()
 signal.signal(signal.SIGALRM, handler)
-tardy = mr.dataset(list(range(80))).map(lambda v: time.sleep(0.1) or v, field="data",
-                                        fields="int64").batch(8)
+def alarm():
+    entered.wait()
+    time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGALRM)
 for close in (False, True):
-    loader = tardy.loader(threads=1)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    gate.clear()
+    entered.clear()
+    loader = never.loader(threads=1)
     try:
+        threading.Thread(target=alarm).start()
         print(next(loader).size)
     except ValueError as error:
         print(error)
+    loader.close()
 """
     out = run(code)
     assert out.stdout == "0\n8\n0\nthe loader is closed\n", out.stderr
@@ -178,8 +181,8 @@ cycle = [loader]
 cycle.append(cycle)
 del loader, cycle
 go.set()
-assert done.wait(30)
-end = time.monotonic() + 30
+assert done.wait(120)
+end = time.monotonic() + 120
 while len(os.listdir("/proc/self/task")) > before and time.monotonic() < end:
     time.sleep(0.01)
 print(len(os.listdir("/proc/self/task")) == before)
@@ -201,14 +204,13 @@ def test_exit_in_the_middle():
 
 def test_exit_by_signal():
     code = HEAD + "loader = steady.loader(threads=2)\nnext(loader)\nprint(1, flush=True)\n" \
-        "time.sleep(60)\n"
+        "time.sleep(3000)\n"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as process:
         process.stdout.readline()
-        start = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
-        assert "KeyboardInterrupt" in stderr and time.monotonic() - start < 30
+        _, stderr = process.communicate(timeout=300)
+        assert "KeyboardInterrupt" in stderr and process.returncode != 0
 
 
 def test_warnings_go_to_logging(tmp_path):

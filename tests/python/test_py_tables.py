@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import millrace as mr
-from millrace import _core, _stubs
+from millrace import _core, _stubs, _tables
 
 PHOTOS = os.path.join(os.path.dirname(__file__), "..", "cli", "data", "photos")
 COMMAND = os.path.join(os.path.dirname(os.environ["MILLRACE_LIB"]), "millrace")
@@ -30,7 +30,8 @@ def test_every_op_is_a_method_with_the_tables_parameters():
     for op in tables["ops"]:
         method = getattr(mr.Pipeline, op["name"])
         parameters = dict(inspect.signature(method).parameters)
-        assert {p["name"] for p in op["params"]} == set(parameters) - {"self", "field"}
+        names = {_tables.python_name(p["name"]) for p in op["params"]}
+        assert names == set(parameters) - {"self", "field"}
         assert op["summary"] in inspect.getdoc(method)
         for row in op["params"]:
             assert row["doc"] in method.__doc__
@@ -50,15 +51,15 @@ def test_a_pipeline_prints_as_the_document_the_command_reads(tmp_path):
     path = tmp_path / "pipeline.json"
     path.write_text(str(pipeline))
     with pipeline.loader(digest=True, epochs=2) as loader:
-        steps = sum(1 for _ in loader)
-        assert steps == len(loader)
+        steps = sum(1 for _ in loader.all_epochs())
+        assert steps == 2 * len(loader)
         ours = loader.digest()
     assert command("run", str(path), "--epochs", "2", "--quiet").stdout.strip() == ours
     again = mr.Pipeline.from_json(path.read_text())
     assert again == pipeline and again.fingerprint == pipeline.fingerprint
     assert mr.Pipeline.from_json(pipeline.to_json()).to_json() == pipeline.to_json()
     with again.loader(digest=True, epochs=2) as loader:
-        list(loader)
+        list(loader.all_epochs())
         assert loader.digest() == ours
 
 
@@ -66,7 +67,7 @@ def test_the_digest_does_not_depend_on_threads():
     digests = set()
     for threads in (1, 2, 5):
         with images().batch(3).loader(seed=7, epochs=2, threads=threads, digest=True) as loader:
-            list(loader)
+            list(loader.all_epochs())
             digests.add(loader.digest())
     assert len(digests) == 1
 
@@ -119,7 +120,7 @@ def same_text(error, document, tmp_path):
 @pytest.mark.parametrize("op,values,kind", [
     ("resize", {"size": 0}, ValueError), ("resize", {"size": "big"}, TypeError),
     ("resize", {"sise": 3}, TypeError), ("resize", {}, ValueError),
-    ("resize", {"size": 3, "filter": "lanczos"}, ValueError),
+    ("resize", {"size": 3, "filter": "hamming"}, ValueError),
     ("resize", {"size": None}, TypeError), ("resize", {"size": [1, 2, 3]}, ValueError),
     ("normalize", {"mean": [1, 2]}, ValueError), ("random_flip", {"p": 2}, ValueError),
     ("crop", {"height": 1.5, "width": 1}, TypeError)])
@@ -161,3 +162,46 @@ def test_bad_documents():
         mr.files(PHOTOS).batch(0)
     with pytest.raises(ValueError, match='to must be one of'):
         mr.files(PHOTOS).loader(to="tensorflow")
+
+
+def test_an_unknown_op_says_which_was_meant():
+    with pytest.raises(AttributeError, match="no attribute 'fils'; did you mean files"):
+        mr.fils("photos")
+    with pytest.raises(AttributeError, match="no op or setting resise; did you mean resize") as caught:
+        images().resise(3)
+    assert "random_flip" in str(caught.value) and not hasattr(images(), "_nothing")
+    with pytest.raises(AttributeError, match="no op or setting xyz\\n"):
+        images().xyz()
+
+
+@pytest.mark.parametrize("options", [{"path": "nowhere"}, {"list": "nowhere.txt"},
+                                     {"path": ".", "labels": "nowhere.csv"}])
+def test_a_missing_path_is_told_where_it_is_written(options):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        mr.files(**options)
+
+
+def test_the_command_from_python():
+    ours = subprocess.run([sys.executable, "-m", "millrace", "version"], capture_output=True, text=True,
+                          check=True)
+    assert ours.stdout == command("version").stdout and mr.__version__ in ours.stdout
+
+
+def test_ops_of_a_plugin_are_methods(tmp_path):
+    """In a process of its own: what is loaded stays."""
+    library, top = tmp_path / "libinvert_above.so", os.path.join(os.path.dirname(__file__), "..", "..")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", f"-I{top}/include",
+                    f"{top}/examples/plugin/invert_above.c", os.environ["MILLRACE_LIB"],
+                    f"-Wl,-rpath,{os.path.dirname(os.environ['MILLRACE_LIB'])}", "-o", str(library)],
+                   check=True)
+    program = ("import sys, millrace as mr\n"
+               "assert mr.load_plugin(sys.argv[1]) == ['invert_above'] == mr.load_plugin(sys.argv[1])\n"
+               "p = mr.files(sys.argv[2]).decode_image().center_crop(8)\n"
+               "a, b = (next(x.batch(10).shuffle(False).loader())['image'] for x in (p, p.invert_above(128)))\n"
+               "assert (b[a < 128] == a[a < 128]).all()\n"
+               "assert (b[a >= 128] == 255 - a[a >= 128]).all() and (b != a).any()\n"
+               "try:\n    mr.load_plugin(sys.argv[2])\nexcept (OSError, ValueError, RuntimeError) as e:\n"
+               "    print('refused', type(e).__name__)\n")
+    out = subprocess.run([sys.executable, "-c", program, str(library), PHOTOS], capture_output=True,
+                         text=True, check=False)
+    assert out.returncode == 0 and "refused" in out.stdout, out.stderr

@@ -11,14 +11,17 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PHOTOS = os.path.join(HERE, "..", "cli", "data", "photos")
 EXAMPLES = os.path.join(HERE, "..", "..", "examples")
 PROGRAMS = [("train_torch.py", "torch", "identical"), ("train_jax.py", "jax", "steps, loss"),
-            ("ddp_torch.py", "torch", "every sample was seen 2 to 2 times")]
+            ("ddp_torch.py", "torch", "every sample was seen 2 to 2 times"),
+            ("shared_torch.py", "torch", "samples, made here: 0")]
+UNTYPED = [("shared_tf.py", "tensorflow", "samples, made here:"),
+           ("shared_dali.py", "nvidia.dali", "samples")]
 
 
-@pytest.mark.parametrize("name,needs,said", PROGRAMS)
+@pytest.mark.parametrize("name,needs,said", PROGRAMS + UNTYPED)
 def test_examples(name, needs, said, tmp_path):
     pytest.importorskip(needs, reason=f"{needs} is not installed")
     out = subprocess.run([sys.executable, os.path.join(EXAMPLES, name), PHOTOS], cwd=tmp_path,
-                         capture_output=True, text=True, timeout=300, check=False)
+                         capture_output=True, text=True, timeout=900, check=False)
     assert out.returncode == 0 and said in out.stdout, out.stdout + out.stderr
 
 
@@ -32,7 +35,7 @@ def test_the_migration_guide_runs(tmp_path):
     program = tmp_path / "guide.py"
     program.write_text("\n".join(blocks))
     out = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True,
-                         text=True, timeout=300, check=False)
+                         text=True, timeout=900, check=False)
     assert out.returncode == 0, out.stdout + out.stderr
 
 
@@ -53,7 +56,7 @@ def test_type_checkers_accept_the_examples(checker, tmp_path):
 
     def run(*files):
         return subprocess.run([sys.executable, "-m", *checker, *files], cwd=tmp_path,
-                              capture_output=True, text=True, env=environment, timeout=300,
+                              capture_output=True, text=True, env=environment, timeout=900,
                               check=False)
     out = run(*programs, str(good))
     assert out.returncode == 0, out.stdout + out.stderr

@@ -139,12 +139,22 @@ def test_lightning_goes_on_in_the_middle_of_an_epoch(step, tmp_path):
 
 @pytest.mark.parametrize("step", [1, 6, 8])
 def test_lightning_goes_on_with_a_pipelines_loader(step, tmp_path):
-    """To Lightning, all epochs of such a loader are one."""
     def make():
-        pipeline = mr.dataset(Numbers(), names=["x", "y"]).batch(4).seed(3).epochs(3)
+        pipeline = mr.dataset(Numbers(), names=["x", "y"]).batch(4).seed(3)
         return pipeline.map_batch(lambda batch: (batch["x"], batch["y"])).loader(to="torch")
-    whole = fit(tmp_path, make, epochs=1)
+    whole = fit(tmp_path, make)
     path = tmp_path / "saved.ckpt"
-    before = fit(tmp_path, make, epochs=1, callbacks=[Stop(step, path)])
-    after = fit(tmp_path, make, epochs=1, ckpt_path=path)
+    before = fit(tmp_path, make, callbacks=[Stop(step, path)])
+    after = fit(tmp_path, make, ckpt_path=path)
     assert len(whole) == 18 and before == whole[:step] and after == whole[step:]
+    assert all(sorted(sum(whole[e:e + 6], [])) == list(range(23)) for e in (0, 6, 12))
+
+
+@pytest.mark.parametrize("share", [2, 0.5])
+def test_lightning_overfits_the_first_batches_as_with_torchs_loader(share, tmp_path):
+    def torchs():
+        return torch.utils.data.DataLoader(Numbers(), batch_size=4)
+    want = fit(tmp_path, torchs, overfit_batches=share)
+    assert fit(tmp_path, mine, overfit_batches=share) == want and want[0] == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="DataLoader.*shuffle=True"):  # it cannot switch ours off
+        fit(tmp_path, lambda: mine(shuffle=True), overfit_batches=share)

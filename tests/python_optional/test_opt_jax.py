@@ -56,3 +56,12 @@ def test_bfloat16():
     pipeline = mr.files(PHOTOS).decode_image().center_crop(4).normalize(dtype="bfloat16").batch(4)
     with pipeline.loader(to="jax") as loader:
         assert next(loader)["image"].dtype == jax.numpy.bfloat16
+
+
+def test_ragged_fields_are_padded():
+    rows = [{"x": np.arange(i % 3 + 1, dtype=np.float32)} for i in range(4)]
+    with mr.dataset(rows, {"x": ("float32", (None,))}).shuffle(False).batch(4).loader(to="jax") as loader:
+        values, mask = next(loader)["x"].to_padded(-1)
+    assert isinstance(values, jax.Array) and isinstance(mask, jax.Array)
+    assert values.tolist() == [[0, -1, -1], [0, 1, -1], [0, 1, 2], [0, -1, -1]]
+    assert mask.tolist() == [[v >= 0 for v in row] for row in values.tolist()]

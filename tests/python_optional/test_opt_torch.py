@@ -72,6 +72,19 @@ def test_nested_tensors():
     assert all((t.numpy() == part).all() for t, part in zip(a.unbind(), b))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int64"])
+def test_ragged_fields_are_padded_as_torch_pads(dtype):
+    plain = dtype if dtype != "bfloat16" else "float32"
+    rows = [{"x": np.arange(1, i % 4 + 2).astype(plain)} for i in range(6)]
+    pipeline = mr.dataset(rows, {"x": (plain, (None,))}).shuffle(False).batch(6)
+    with (pipeline if plain == dtype else pipeline.cast(dtype)).loader(to="torch") as loader:
+        ragged = next(loader)["x"]
+    values, mask = ragged.to_padded(-7)
+    want = torch.nn.utils.rnn.pad_sequence(list(ragged), batch_first=True, padding_value=-7)
+    assert values.dtype == want.dtype == getattr(torch, dtype) and torch.equal(values, want)
+    assert mask.dtype == torch.bool and torch.equal(mask, want != -7)
+
+
 def test_no_growth():
     import test_py_loader
     with mr.synthetic(samples=40, shape=[64]).batch(4).epochs(600).loader(to="torch") as loader:
@@ -225,17 +238,16 @@ class Numbers(IterableDataset):
 
 
 @pytest.mark.parametrize("options,said", [
-    ({"sampler": [1, 2]}, "sampler"), ({"batch_sampler": [[1]]}, "batch_sampler"),
-    ({"worker_init_fn": print}, "threads"), ({"multiprocessing_context": "spawn"}, "processes="),
-    ({"timeout": 3}, "timeout"), ({"in_order": False}, "in_order"), ({"num_workers": -1}, "num_w")])
+    ({"sampler": [1, 2], "shuffle": True}, "sampler decides"),
+    ({"batch_sampler": [[1]], "batch_size": 4}, "batch_sampler decides"),
+    ({"worker_init_fn": print, "workers": "threads"}, "worker processes"),
+    ({"multiprocessing_context": "spawn", "workers": "threads"}, "worker processes"),
+    ({"timeout": -3}, "timeout"), ({"in_order": False}, "in_order"), ({"num_workers": -1}, "num_w"),
+    ({"workers": "fibres"}, "threads"), ({"persistent_workers": True}, "num_workers"),
+    ({"batch_size": None, "drop_last": True}, "drop_last")])
 def test_what_it_does_not_take_is_said(options, said):
     with pytest.raises(ValueError, match=said):
         mr.torch.DataLoader(Pairs(), **options)
-
-
-def test_iterable_datasets_are_refused():
-    with pytest.raises(TypeError, match="no place to resume"):
-        mr.torch.DataLoader(Numbers())
 
 
 def test_errors_name_the_sample():
@@ -260,9 +272,26 @@ def test_torch_functions_in_map():
 
 
 def test_the_profiler_shows_the_wait_for_a_batch():
-    loader = mr.synthetic(samples=32, shape=[4]).batch(8).loader(to="torch")
+    loader = mr.synthetic(samples=32, shape=[4]).batch(8).loader(to="torch", epochs=1)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        for _ in loader:
+        for _ in loader.all_epochs():
             pass
     ranges = [e for e in profile.events() if e.name == "millrace: next batch"]
     assert len(ranges) == 5  # four batches and the end
+
+
+# ---- Batches that are mixed ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_mix_up_is_torchs_arithmetic(dtype):
+    """What torchvision's v2.MixUp computes, bit for bit, with the shares that the labels show."""
+    images = torch.randn(24, 3, 8, 8)
+    rows = [{"image": images[i], "label": i % 4} for i in range(24)]
+    pipeline = mr.dataset(rows).cast(str(dtype).split(".")[1], field="image") \
+        .one_hot(4, field="label").shuffle(False).mix_up().batch(4)
+    with pipeline.loader(seed=1, to="torch", epochs=1) as loader:
+        for batch in loader:
+            x, (own, other) = images[batch.samples].to(dtype), batch["label"][1, [1, 0]].tolist()
+            want = x.roll(1, 0).mul_(other).add_(x.mul(own))
+            assert batch["image"].dtype == dtype and torch.equal(batch["image"], want)

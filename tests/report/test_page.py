@@ -89,7 +89,8 @@ def made(tmp_path_factory):
     header = 16 + int.from_bytes((folder / "a").read_bytes()[12:16], "little")
     (folder / "nothing").write_bytes((folder / "a").read_bytes()[:header])
     for page, traces in PAGES.items():
-        subprocess.run([MILLRACE, "report", *(str(folder / t) for t in traces), "-o", str(folder / page)], check=True,
+        subprocess.run([MILLRACE, "report", *(str(folder / t) for t in traces), "-o", str(folder / page), "--photos",
+                        photos], check=True,
                        capture_output=True)
     return folder
 
@@ -100,7 +101,7 @@ def test_figures_in_the_page_are_those_of_the_spans(made):
     page, trace = Figures(text), spans.Trace(made / "a")
     assert page.ready == "yes" and page.foreign == []
     assert {"verdict", "flame", "timeline", "use", "rate", "ops", "batches", "limits", "slowest",
-            "sheet", "setup"} <= page.sections
+            "setup"} <= page.sections
     close = lambda name, value: page.one(name) == pytest.approx(value, rel=1e-6, abs=2e-9)
     assert close("rate", spans.rate(trace)) and close("spans", len(trace.spans))
     for op in spans.op_times(trace):

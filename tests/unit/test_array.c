@@ -3,7 +3,7 @@
 #include "fixture.h"
 #include "test.h"
 
-#include "sources/npy.h"
+#include "codecs/npy.h"
 
 /* ---- Making .npy files ---- */
 typedef struct image { /* of a file, in memory */
@@ -108,7 +108,7 @@ typedef struct bad {
 static const bad bad_headers[] = {
     {DICT("'|O'", "False", "(3,)"), MR_E_UNSUPPORTED, "objects"},
     {DICT("'>i4'", "False", "(3,)"), MR_E_UNSUPPORTED, "big-endian"},
-    {DICT("'<f8'", "False", "(3,)"), MR_E_UNSUPPORTED, "<f8"},
+    {DICT("'<c8'", "False", "(3,)"), MR_E_UNSUPPORTED, "<c8"},
     {DICT("'<U5'", "False", "(3,)"), MR_E_UNSUPPORTED, "<U5"},
     {DICT("[('a', '<i4')]", "False", "(3,)"), MR_E_UNSUPPORTED, "named fields"},
     {DICT("'|u1'", "True", "(3, 4)"), MR_E_UNSUPPORTED, "Fortran"},
@@ -290,7 +290,7 @@ TEST(wrong_files) {
     char *folder = fixture_folder(), rest[256];
     check_refused(folder, "}}", MR_E_NOT_FOUND, "cannot open");
     mkdir(strcat(strcpy(rest, folder), "/data.npy"), 0755);
-    check_refused(folder, "}}", MR_E_UNSUPPORTED, "folder");
+    check_refused(folder, "}}", MR_E_NOT_FOUND, "folder");
     rmdir(rest);
     fixture_write(folder, "data.npy", "", 0);
     check_refused(folder, "}}", MR_E_CORRUPT, "empty");

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { JOBS = 4, KILLS = 300, WAYS = 2, SAMPLES = 150, LIMIT = 2000000 };
+enum { JOBS = 4, KILLS = 100, WAYS = 2, SAMPLES = 150, LIMIT = 2000000 };
 
 static char store[128], digests[WAYS][33];
 
@@ -55,14 +55,14 @@ static void note_end(tally *t, int status) {
 }
 
 /* Kills one after the other; whoever is gone is replaced. */
-static tally kill_loop(uint64_t seed) {
+static tally kill_loop(uint64_t seed, int kills) {
     tally t = {0, 0, 0};
     uint64_t state = seed;
     pid_t children[JOBS];
     for (int i = 0; i < JOBS; i++) {
         children[i] = start(i % WAYS);
     }
-    while (t.killed < KILLS && t.bad == 0) {
+    while (t.killed < kills && t.bad == 0) {
         int i = (int)(rig_random(&state) % JOBS), status = 0;
         const struct timespec pause = {0, (long)(rig_random(&state) % 25000000)};
         nanosleep(&pause, NULL);
@@ -102,7 +102,8 @@ static void check_what_is_left(void) {
 
 TEST(killed_at_any_moment) {
     char json[1024];
-    const char *given = getenv("MR_SEED");
+    const char *given = getenv("MR_SEED"), *many = getenv("MR_KILLS");
+    int kills = many ? atoi(many) : KILLS;
     uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
     snprintf(store, sizeof store, "%s", fixture_folder());
     for (int way = 0; way < WAYS; way++) {
@@ -110,10 +111,10 @@ TEST(killed_at_any_moment) {
         snprintf(digests[way], sizeof digests[way], "%s", rig_run(json).digest);
     }
     printf("MR_SEED=%" PRIu64 "\n", seed);
-    tally t = kill_loop(seed);
+    tally t = kill_loop(seed, kills);
     printf("%d killed, %d ended by themselves\n", t.killed, t.finished);
     CHECK_INT(t.bad, ==, 0);
-    CHECK_INT(t.killed, >=, KILLS);
+    CHECK_INT(t.killed, >=, kills);
     CHECK_INT(t.finished, >, 0);
     check_what_is_left();
     fixture_remove(store);

@@ -169,7 +169,7 @@ TEST(a_list_of_paths_and_labels) {
     fixture_write(folder, "typo.txt", "b.jpg 1\nb.jpg O\n", 16);
     snprintf(params, sizeof params, "\"list\": \"%s/typo.txt\"", folder);
     o = open_files(params);
-    CHECK_HAS(o.log, "1 of 2 labels are numbers");
+    CHECK_HAS(o.err.text, "typo.txt has \"O\" for label, where line 1 has a number");
     close_files(&o);
     fixture_write(folder, "large.txt", "b.jpg 99999999999999999999\n", 27);
     snprintf(params, sizeof params, "\"list\": \"%s/large.txt\"", folder);
@@ -246,7 +246,8 @@ TEST(a_file_that_shrinks_is_an_error) {
     snprintf(path, sizeof path, "%s/f", folder);
     memset(bytes, 'x', sizeof bytes);
     fixture_write(folder, "f", bytes, sizeof bytes);
-    const mr_extent extent = {path, 0, -1, 1000}, small = {path, 0, -1, 99};
+    const mr_extent extent = {.path = path, .length = -1, .limit = 1000},
+                    small = {.path = path, .length = -1, .limit = 99};
     CHECK_INT(mr_extent_open(&extent, &open, &err), ==, MR_OK);
     CHECK_INT(truncate(path, 40), ==, 0);
     CHECK_INT(mr_extent_read(&open, bytes, &err), ==, MR_E_CORRUPT);

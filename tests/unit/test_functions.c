@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "run/functions.h"
-#include "run/symbols.h"
+#include "run/record/functions.h"
+#include "run/record/symbols.h"
 
 /* 256 bytes that are never run, with a function marked inside, as assemblers' macros do. */
 void test_outer(void);

@@ -338,4 +338,91 @@ TEST(print_times) {
     }
 }
 
+/* ---- JPEG ---- */
+
+/* Coefficients of any size, sensible or not; the first `known` in zigzag order, as far as rows and
+ * columns tell. */
+static void random_block(int16_t *block, int32_t known) {
+    int bits = (int)random_between(1, 16), side = known <= 1 ? 1 : known <= 10 ? 4 : 8;
+    for (int i = 0; i < MR_JPEG_BLOCK; i++) {
+        bool may = i / 8 < side && i % 8 < side && (known > 10 || i / 8 + i % 8 < 4);
+        block[i] = may && random_u32() & 1 ? (int16_t)((int16_t)random_u32() >> (16 - bits)) : 0;
+    }
+}
+
+TEST(jpeg_transforms_agree) {
+    static const int32_t known[] = {1, 10, 64};
+    for (int i = 0; i < 20000; i++) {
+        _Alignas(32) int16_t blocks[2][MR_JPEG_BLOCK], quantisers[MR_JPEG_BLOCK];
+        uint8_t a[2][128], b[2][128];
+        const int16_t *in[2] = {blocks[0], blocks[1]};
+        uint8_t *out_a[2] = {a[0], a[1]}, *out_b[2] = {b[0], b[1]};
+        int32_t most = random_u32() & 1 ? 64 : 32767;
+        for (int k = 0; k < MR_JPEG_BLOCK; k++) {
+            quantisers[k] = (int16_t)random_between(1, most);
+        }
+        random_block(blocks[0], known[i % 3]);
+        random_block(blocks[1], known[i % 3]);
+        memset(a, 1, sizeof a);
+        memset(b, 1, sizeof b);
+        scalar_kernels()->jpeg.idct(in, quantisers, out_a, 16, known[i % 3]);
+        best_kernels()->jpeg.idct(in, quantisers, out_b, 16, known[i % 3]);
+        bool same = memcmp(a, b, sizeof a) == 0;
+        CHECK(same);
+    }
+}
+
+enum { JPEG_ROW = 300, JPEG_ROOM = 2 * JPEG_ROW + 4 * MR_JPEG_MARGIN };
+
+static void check_jpeg_rows(size_t n) {
+    uint8_t in[3][JPEG_ROOM], a[3 * JPEG_ROW + MR_JPEG_MARGIN], b[3 * JPEG_ROW + MR_JPEG_MARGIN];
+    const mr_jpeg_kernels *slow = &scalar_kernels()->jpeg, *fast = &best_kernels()->jpeg;
+    const uint8_t *row[3];
+    for (int i = 0; i < 3; i++) {
+        fill_random(in[i], JPEG_ROOM);
+        row[i] = in[i] + MR_JPEG_MARGIN;
+    }
+    slow->widen(a, row[0], n);
+    fast->widen(b, row[0], n);
+    CHECK(memcmp(a, b, 2 * n) == 0);
+    slow->enlarge(a, row[0], row[1], n);
+    fast->enlarge(b, row[0], row[1], n);
+    CHECK(memcmp(a, b, 2 * n) == 0);
+    for (int upper = 0; upper < 2; upper++) {
+        slow->heighten(a, row[0], row[1], n, upper);
+        fast->heighten(b, row[0], row[1], n, upper);
+        CHECK(memcmp(a, b, n) == 0);
+    }
+    memset(a, 7, sizeof a);
+    memset(b, 7, sizeof b);
+    slow->to_rgb(a, row[0], row[1], row[2], n);
+    fast->to_rgb(b, row[0], row[1], row[2], n);
+    CHECK(memcmp(a, b, sizeof a) == 0); /* nothing is written behind the pixels */
+}
+
+TEST(jpeg_rows_agree) {
+    for (size_t n = 1; n <= JPEG_ROW; n++) {
+        check_jpeg_rows(n);
+    }
+}
+
+TEST(jpeg_bytes_agree) {
+    for (int i = 0; i < 3000; i++) {
+        size_t size = (size_t)random_between(0, 200), written_a = 0, written_b = 0;
+        uint8_t *in = malloc(size + 1), a[300], b[300];
+        fill_random(in, size);
+        for (size_t k = 0; k < size; k++) { /* enough of what matters */
+            uint32_t kind = random_u32() % 32;
+            in[k] = kind == 0 || (k > 0 && in[k - 1] == 0xFF && kind < 30) ? 0 : in[k];
+            in[k] = kind == 31 ? 0xFF : in[k];
+        }
+        size_t read_a = scalar_kernels()->jpeg.unstuff(a, in, size, &written_a);
+        size_t read_b = best_kernels()->jpeg.unstuff(b, in, size, &written_b);
+        CHECK_INT(read_a, ==, read_b);
+        CHECK_INT(written_a, ==, written_b);
+        CHECK(memcmp(a, b, written_a < written_b ? written_a : written_b) == 0);
+        free(in);
+    }
+}
+
 TEST_MAIN()

@@ -6,7 +6,8 @@
 
 #define OPS                                                                                        \
     "\"ops\": [{\"decode_image\": {}}, {\"random_resized_crop\": {\"size\": 16}}, "                \
-    "{\"random_flip\": {}}, {\"color_jitter\": {\"brightness\": 0.4, \"hue\": 0.1}}, "             \
+    "{\"random_flip\": {}}, {\"random_apply\": {\"ops\": [{\"rotate\": {\"degrees\": 20}}]}}, "    \
+    "{\"trivial_augment\": {}}, {\"color_jitter\": {\"brightness\": 0.4, \"hue\": 0.1}}, "         \
     "{\"normalize\": {\"mean\": [0.5, 0.4, 0.3], \"std\": [0.2, 0.3, 0.4]}}]"
 
 enum { PHOTOS = 61, MOST = 4096 };
@@ -295,6 +296,34 @@ TEST(decoding_at_a_smaller_size_is_by_the_law_too) {
     run(&other, two_epochs, options, -1);
     CHECK_INT(part.n, ==, other.n);
     CHECK(!same(&part, &other));
+    ops = OPS;
+}
+
+/* ---- Ops on batches ---- */
+TEST(what_is_mixed_in_a_batch_is_by_the_law_too) {
+    static stream plain, mixed;
+    mr_options options = with_threads(1);
+    ops = "\"ops\": [\"decode_image\", {\"resize\": {\"size\": [8, 8]}}, \"normalize\"]";
+    run(&plain, two_epochs, options, -1);
+    ops =
+        "\"ops\": [\"decode_image\", {\"resize\": {\"size\": [8, 8]}}, \"normalize\", {\"one_of\": "
+        "{\"ops\": [\"mix_up\", \"cut_mix\"], \"field\": \"image\"}}]";
+    run(&mixed, two_epochs, options, -1);
+    CHECK_INT(plain.n, ==, mixed.n);
+    CHECK(!same(&plain, &mixed));
+    CHECK(memcmp(plain.samples, mixed.samples, (size_t)plain.n * sizeof *plain.samples) == 0);
+    for (uint32_t threads = 2; threads < 5; threads++) {
+        run(&other, two_epochs, with_threads(threads), -1);
+        CHECK(same(&mixed, &other));
+    }
+    run(&part, two_epochs, options, 3);
+    static char state[MR_STATE_MAX];
+    options.state = memcpy(state, part.state, sizeof state);
+    options.state_size = strlen(state);
+    run(&other, two_epochs, options, -1);
+    CHECK_INT(part.n + other.n, ==, mixed.n);
+    CHECK(memcmp(other.digests, mixed.digests + part.n, (size_t)other.n * sizeof *other.digests) ==
+          0);
     ops = OPS;
 }
 

@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -302,6 +304,23 @@ TEST(missing_unreadable_and_special_files_are_named) {
     err = (mr_error)MR_ERROR_INIT;
     CHECK_INT(run_photos(photos, "", &err, &skipped), ==, MR_E_NOT_FOUND);
     CHECK_HAS(err.source, "class2/pipe");
+    fixture_remove(photos);
+}
+
+TEST(a_socket_is_a_bad_sample_like_any_other) {
+    char *photos = fixture_photos(6);
+    int64_t skipped = 0;
+    mr_error err = MR_ERROR_INIT;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/class2/x.jpg", photos);
+    CHECK_INT(bind(fd, (const struct sockaddr *)&address, sizeof address), ==, 0);
+    CHECK_INT(run_photos(photos, "", &err, &skipped), ==, MR_E_UNSUPPORTED);
+    CHECK_HAS(err.source, "class2/x.jpg");
+    err = (mr_error)MR_ERROR_INIT;
+    CHECK_INT(run_photos(photos, ", \"on_error\": \"skip\"", &err, &skipped), ==, MR_END);
+    CHECK_INT(skipped, ==, 1);
+    close(fd);
     fixture_remove(photos);
 }
 

@@ -156,6 +156,29 @@ TEST(exact_exp_is_within_two_units) {
     CHECK(mr_exact_exp(0) == 1);
 }
 
+TEST(exact_logs_of_many_are_those_of_one) {
+    const double first[] = {0x1.6a09e667f3bccp-1, 0x1.6a09e667f3bcdp-1, 1.0, 2.0};
+    double values[500], x = 0x1p-1022;
+    for (int i = 0; i < 500; i++) {
+        values[i] = i < 4 ? first[i] : x;
+        x *= 4.127;
+    }
+    for (size_t n = 0; n <= 9; n++) { /* ends of vectors */
+        double some[9];
+        memcpy(some, values, n * sizeof *some);
+        mr_exact_logs(some, n);
+        for (size_t i = 0; i < n; i++) {
+            CHECK(some[i] == mr_exact_log(values[i]));
+        }
+    }
+    double all[500];
+    memcpy(all, values, sizeof all);
+    mr_exact_logs(all, 500);
+    for (int i = 0; i < 500; i++) {
+        CHECK(all[i] == mr_exact_log(values[i]));
+    }
+}
+
 TEST(exact_log_is_within_three_units) {
     double worst = 0;
     for (uint32_t draw = 0; draw < 20000; draw++) {
@@ -182,6 +205,22 @@ TEST(exp_and_log_never_change) {
     CHECK(mr_exact_log(1e-300) == -0x1.5963447f87fb5p+9);
     CHECK(mr_exact_log(0.70710678118654746) == -0x1.62e42fefa39f1p-2);
     CHECK(mr_exact_log(1.0000000001) == 0x1.b7cdffffa18d8p-34);
+}
+
+/* Across 2^32, where a sample's number goes on in another word, and for counts of every remainder.
+ */
+TEST(a_run_of_draws_is_what_single_draws_are) {
+    static const uint64_t firsts[] = {0, 5, 0xFFFFFFFAu, ((uint64_t)1 << 48) - 40};
+    for (size_t f = 0; f < sizeof firsts / sizeof *firsts; f++) {
+        for (int64_t count = 0; count < 20; count++) {
+            mr_key key = {.seed = 0x123456789abcdefu, .epoch = 3, .op = 77, .sample = firsts[f]};
+            uint64_t run[20];
+            mr_draw_u64_run(&key, 9, count, run);
+            for (int64_t i = 0; i < count; i++, key.sample++) {
+                CHECK(run[i] == mr_draw_u64(&key, 9));
+            }
+        }
+    }
 }
 
 TEST_MAIN()

@@ -78,13 +78,16 @@ TEST(wrong_values_say_what_is_allowed) {
     CHECK_HAS(err.text, "batch is 0");
     CHECK_TEXT(err.where, "$.batch");
     err = parse_error("{" FILES ", \"batch\": \"many\"}");
-    CHECK_HAS(err.text, "must be a whole number");
+    CHECK_HAS(err.text, "must be a whole number, not \"many\"");
     err = parse_error("{" FILES ", \"batch\": 1.5}");
-    CHECK_HAS(err.text, "must be a whole number");
+    CHECK_HAS(err.text, "must be a whole number, not 1.5");
+    err = parse_error("{" FILES
+                      ", \"fields\": [\"a field\", 3, \"of a list that is long\", \"too long\"]}");
+    CHECK_HAS(err.text, "a string or a list of them, not [\"a field\",3,\"of a list");
     err = parse_error("{" FILES ", \"shuffle\": 1}");
-    CHECK_HAS(err.text, "true or false");
+    CHECK_HAS(err.text, "true, false or an object");
     err = parse_error("{" FILES ", \"remainder\": \"lose\"}");
-    CHECK_HAS(err.text, "\"keep\", \"drop\", \"pad\"");
+    CHECK_HAS(err.text, "\"keep\", \"drop\", \"pad\", not \"lose\"");
     err = parse_error("{" FILES ", \"ops\": [\"decode_image\", \"resize\"]}");
     CHECK_HAS(err.text, "op resize needs size");
     err = parse_error("{" FILES ", \"fields\": [\"imag\"]}");

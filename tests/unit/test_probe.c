@@ -191,23 +191,27 @@ TEST(code_too_deep_for_its_mark_is_found_by_the_time) {
     mr_trace_close(trace);
 }
 
-TEST(ops_of_a_stream_are_told_apart) {
+TEST(fused_ops_are_told_apart) {
     static const char *const resampler[] = {"mr_resample_rows_", "colour_four", "column_block"};
-    char *folder = fixture_photos(40), json[512];
+    char *folder = fixture_photos(40), json[512], photo[256];
+    for (int i = 0; i < 40; i++) { /* large enough for probes to meet them */
+        snprintf(photo, sizeof photo, "%s/class%d/%03d.jpg", folder, i % 3, i);
+        fixture_jpeg_of(photo, i, 400, 300);
+    }
     snprintf(json, sizeof json,
              "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"ops\": [{\"decode_image\": {}}, "
              "{\"random_resized_crop\": {\"size\": 96}}, {\"normalize\": {}}], \"batch\": 10, "
-             "\"epochs\": 150}",
+             "\"epochs\": 60}",
              folder);
     mr_trace *trace = traced(json);
     mr_function_table t;
     CHECK_INT(mr_function_table_make(&t, trace, NULL), ==, MR_OK);
-    CHECK_INT(trace->ops[0].stream, ==, 3);
+    CHECK_INT(trace->ops[0].fused, ==, 3);
     if (is_permitted(&t)) {
         CHECK_INT(t.places[0].probes, >, 10);
         CHECK_INT(t.places[1].probes, >, 10);
-        CHECK_INT(found(&t, 0, NULL, "libjpeg"), >, 0);
-        CHECK_INT(found_in_other_ops(&t, 0, NULL, "libjpeg"), ==, 0);
+        CHECK_INT(found(&t, 0, "mr_jpeg", "libjpeg"), >, 0);
+        CHECK_INT(found_in_other_ops(&t, 0, "mr_jpeg", "libjpeg"), ==, 0);
         int64_t resampling = 0;
         for (size_t i = 0; i < sizeof resampler / sizeof *resampler; i++) {
             resampling += found(&t, 1, resampler[i], NULL);
@@ -268,7 +272,7 @@ static mr_trace *parsed(const made_file *file, size_t size) {
 static const mr_time_span spans[] = {
     {.start = 100, .duration = 10, .kind = MR_SPAN_FILL},
     {.start = 110, .duration = 40, .kind = MR_SPAN_OP, .n_ops = 1, .op = 0},
-    {.start = 150, .duration = 40, .kind = MR_SPAN_STREAM, .n_ops = 1, .op = 1},
+    {.start = 150, .duration = 40, .kind = MR_SPAN_FUSED, .n_ops = 1, .op = 1},
     {.start = 190, .duration = 10, .kind = MR_SPAN_OP, .n_ops = 1, .op = 1},
     {.start = 200, .duration = 10, .kind = MR_SPAN_OP, .n_ops = 1, .op = 7}, /* no such op */
     {.start = 100, .duration = 150, .kind = MR_SPAN_SAMPLE},
@@ -311,6 +315,57 @@ TEST(probes_without_a_mark_belong_to_the_span_around_them) {
     CHECK_INT(t.places[2 + MR_SPAN_FILL].probes, ==, 1);
     CHECK_INT(t.places[t.n_places - 1].probes, ==, 5);
     mr_function_table_free(&t);
+    mr_trace_close(trace);
+    free(file.bytes);
+}
+
+/* A joined trace of several processes has a function once for each, at other addresses. */
+TEST(a_function_of_two_processes_is_one) {
+    static const char twice[] =
+        "{\"probes\":{\"functions\":["
+        "{\"from\":100,\"to\":150,\"object\":\"o\",\"offset\":48,\"name\":\"f\"},"
+        "{\"from\":1100,\"to\":1150,\"object\":\"o\",\"offset\":48,\"name\":\"f\"},"
+        "{\"from\":1200,\"to\":1250,\"object\":\"o\",\"offset\":96,\"name\":\"f\"},"
+        "{\"from\":2100,\"to\":2150,\"object\":\"p\",\"offset\":48,\"name\":\"f\"}]}}   ";
+    static const mr_probe marked[] = {
+        {.at = 1, .address = 120, .kind = MR_SPAN_OP},
+        {.at = 2, .address = 1149, .kind = MR_SPAN_OP},
+        {.at = 3, .address = 1210, .kind = MR_SPAN_OP}, /* another one of that name */
+        {.at = 4, .address = 2100, .kind = MR_SPAN_OP},
+    };
+    made_file file = begin_file();
+    mr_function_table t;
+    append_chunk(&file, MR_CHUNK_PROBES, 0, marked, sizeof marked);
+    append_chunk(&file, MR_CHUNK_END, 0, twice, (sizeof twice - 1) / 8 * 8);
+    mr_trace *trace = parsed(&file, file.size);
+    CHECK_INT(mr_function_table_make(&t, trace, NULL), ==, MR_OK);
+    CHECK_INT(t.places[0].probes, ==, 4);
+    CHECK_INT(t.places[0].n, ==, 3);
+    CHECK_INT(t.lines[t.places[0].first].probes, ==, 2);
+    mr_function_table_free(&t);
+    mr_trace_close(trace);
+    free(file.bytes);
+}
+
+/* What finding a sample takes is told by those that nobody had to wait for. */
+TEST(a_hit_that_was_waited_for_says_nothing_of_finding) {
+    static const mr_time_span looks[] = {
+        {.start = 100, .duration = 1, .kind = MR_SPAN_DELIVER, .item = 0},
+        {.start = 1000, .duration = 500, .kind = MR_SPAN_STORE_READ, .bytes_out = 8},
+        {.start = 2100, .duration = 7000, .kind = MR_SPAN_STORE_WAIT},
+        {.start = 2000, .duration = 8000, .kind = MR_SPAN_STORE_READ, .bytes_out = 8},
+        {.start = 20000, .duration = 700, .kind = MR_SPAN_STORE_READ, .bytes_out = 8},
+        {.start = 30000, .duration = 900, .kind = MR_SPAN_STORE_READ, .bytes_out = 0},
+        {.start = 90000, .duration = 1, .kind = MR_SPAN_DELIVER, .item = 1, .batch = 1},
+    };
+    made_file file = begin_file();
+    mr_summary s;
+    append_chunk(&file, MR_CHUNK_SPANS, 0, looks, sizeof looks);
+    mr_trace *trace = parsed(&file, file.size);
+    CHECK_INT(mr_summary_make(&s, trace, NULL), ==, MR_OK);
+    CHECK_INT((int64_t)s.figures.store_hits, ==, 2);
+    CHECK_INT((int64_t)(s.figures.hit_seconds * 1e9 + 0.5), ==, 600);
+    mr_summary_free(&s);
     mr_trace_close(trace);
     free(file.bytes);
 }

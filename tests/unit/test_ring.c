@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include "run/ring.h"
+#include "run/ring/ring.h"
 #include "run/threads.h"
 
 enum { TICKETS = 5, BATCHES = 2000 };
@@ -14,10 +14,18 @@ typedef struct stress {
     int seen_whole[BATCHES];
 } stress;
 
+static bool take(mr_ring *ring, mr_ticket *ticket) {
+    bool drawn = mr_ring_draw_ticket(ring, ticket);
+    while (drawn && !mr_ring_is_open(ring, ticket)) {
+        mr_ring_sleep(ring, ticket);
+    }
+    return drawn && !mr_ring_is_stopped(ring);
+}
+
 static void *work(void *context) {
     stress *s = context;
     mr_ticket ticket;
-    while (mr_ring_take_ticket(&s->ring, &ticket)) {
+    while (take(&s->ring, &ticket)) {
         atomic_fetch_add(&s->made[ticket.batch], 1 << ticket.part);
         if (mr_ring_finish_ticket(&s->ring, ticket)) {
             mr_ring_publish(&s->ring, ticket.batch);

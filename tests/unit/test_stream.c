@@ -1,306 +1,406 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams give the bytes of the ops run one after the other: every kind of JPEG, every op that
- * streams, many boxes. */
+/* Streams: what is appended is read back, whatever happens to writers and to files in between. */
+#include <fcntl.h>
+#include <millrace/stream.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
 #include "fixture.h"
+#include "io/entry.h"
+#include "io/partition.h"
 #include "test.h"
 
-enum { WIDTH = 83, HEIGHT = 61, MOST = 2048 };
-
-/* ---- JPEGs of every kind ---- */
-typedef struct kind {
-    const char *name;
-    int components, h, v; /* sampling of the first component against the others' 1 x 1 */
-    bool progressive;
-    int restart;
-} kind;
-
-static const kind kinds[] = {/* in the order of their names, as the files come */
-                             {"410.jpg", 3, 4, 2, false, 0},  {"411.jpg", 3, 4, 1, false, 0},
-                             {"420.jpg", 3, 2, 2, false, 3},  {"422.jpg", 3, 2, 1, false, 0},
-                             {"440.jpg", 3, 1, 2, false, 0},  {"441.jpg", 3, 1, 4, false, 0},
-                             {"444.jpg", 3, 1, 1, false, 0},  {"cmyk.jpg", 4, 1, 1, false, 0},
-                             {"grey.jpg", 1, 1, 1, false, 0}, {"p420.jpg", 3, 2, 2, true, 0},
-                             {"p444.jpg", 3, 1, 1, true, 0}};
-
-enum { KINDS = sizeof kinds / sizeof *kinds };
-
-static void write_rows(struct jpeg_compress_struct *cinfo) {
-    unsigned char row[4 * WIDTH];
-    while (cinfo->next_scanline < cinfo->image_height) {
-        unsigned y = cinfo->next_scanline;
-        for (unsigned x = 0; x < sizeof row; x++) {
-            unsigned noise = (x * 2654435761u + y * 40503u) >> 13 & 63;
-            row[x] = (unsigned char)((x * y / 16 + x * 3) % 190 + noise);
-        }
-        JSAMPROW rows[1] = {row};
-        jpeg_write_scanlines(cinfo, rows, 1);
-    }
+static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
+    return x ^ (x >> 29);
 }
 
-static void write_kind(const char *folder, const kind *k) {
-    struct jpeg_compress_struct cinfo;
-    struct jpeg_error_mgr errors;
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, k->name);
-    FILE *file = fopen(path, "wb");
-    cinfo.err = jpeg_std_error(&errors);
-    jpeg_create_compress(&cinfo);
-    jpeg_stdio_dest(&cinfo, file);
-    cinfo.image_width = WIDTH;
-    cinfo.image_height = HEIGHT;
-    cinfo.input_components = k->components;
-    cinfo.in_color_space = k->components == 1   ? JCS_GRAYSCALE
-                           : k->components == 3 ? JCS_RGB
-                                                : JCS_CMYK;
-    jpeg_set_defaults(&cinfo);
-    cinfo.comp_info[0].h_samp_factor = k->h;
-    cinfo.comp_info[0].v_samp_factor = k->v;
-    cinfo.restart_interval = (unsigned)k->restart;
-    if (k->progressive) {
-        jpeg_simple_progression(&cinfo);
+/* Entry i: all of it follows from its number. */
+static unsigned char value_bytes[1 << 21];
+static char key_text[40];
+
+static mr_entry entry_of(int64_t i, size_t most) {
+    uint64_t seed = mix((uint64_t)i + 1);
+    size_t size = most ? seed % most : 0;
+    for (size_t k = 0; k < size; k++) {
+        value_bytes[k] = (unsigned char)(seed >> (k % 7 * 8)) ^ (unsigned char)k;
     }
-    jpeg_start_compress(&cinfo, TRUE);
-    write_rows(&cinfo);
-    jpeg_finish_compress(&cinfo);
-    jpeg_destroy_compress(&cinfo);
-    fclose(file);
+    int n = snprintf(key_text, sizeof key_text, "key %" PRId64, i);
+    return (mr_entry){.number = i,
+                      .label = i % 10 - 5,
+                      .time = i * 1000,
+                      .key = key_text,
+                      .key_size = i % 3 ? (size_t)n : 0,
+                      .value = value_bytes,
+                      .size = size};
 }
 
-/* ---- Running ---- */
-static char folder[64];
+static bool same(const mr_entry *a, const mr_entry *b) {
+    return a->number == b->number && a->label == b->label && a->time == b->time &&
+           a->key_size == b->key_size && a->size == b->size &&
+           memcmp(a->key, b->key, a->key_size) == 0 && memcmp(a->value, b->value, a->size) == 0;
+}
 
-typedef struct result {
-    int n;
-    uint64_t digests[MOST];
-    char error[1100];
-} result;
-
-static void run(result *out, const char *ops, bool fuse, int epochs) {
-    char json[2048];
+static mr_stream_writer *writer_of(const char *folder, int64_t segment_bytes) {
+    mr_stream_options options = MR_STREAM_OPTIONS_INIT;
+    mr_stream_writer *writer = NULL;
     mr_error err = MR_ERROR_INIT;
-    mr_batch *batch = NULL;
-    mr_options options = MR_OPTIONS_INIT;
-    snprintf(
-        json, sizeof json,
-        "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"ops\": [%s], \"batch\": %d, \"epochs\": "
-        "%d, \"shuffle\": false, \"fuse\": %s}",
-        folder, ops, KINDS, epochs, fuse ? "true" : "false");
-    mr_pipeline *pipeline = fixture_pipeline(json);
-    options.digest = true;
-    options.poison = true;
-    options.threads = 2;
-    mr_loader *loader = fixture_loader(pipeline, &options);
-    *out = (result){0};
-    while (loader && mr_loader_next(loader, &batch, &err) == MR_OK) {
-        for (int64_t i = 0; i < mr_batch_size(batch); i++) {
-            out->digests[out->n++] = mr_batch_sample_digest(batch, i);
-        }
-        mr_batch_unref(batch);
-    }
-    snprintf(out->error, sizeof out->error, "%s|%s|%s", err.op, err.source, err.text);
-    mr_loader_close(loader);
-    mr_pipeline_free(pipeline);
+    options.segment_bytes = segment_bytes;
+    options.sync = MR_SYNC_NEVER;
+    CHECK_INT(mr_stream_writer_open(&writer, folder, &options, &err), ==, MR_OK);
+    CHECK_TEXT(err.text, "");
+    return writer;
 }
 
-static result fused, whole;
-
-static void check_same(const char *ops, int epochs) {
-    run(&fused, ops, true, epochs);
-    run(&whole, ops, false, epochs);
-    CHECK_INT(fused.n, ==, epochs * KINDS);
-    CHECK_INT(whole.n, ==, fused.n);
-    CHECK_TEXT(fused.error, whole.error);
-    for (int i = 0; i < fused.n; i++) {
-        if (fused.digests[i] != whole.digests[i]) {
-            fprintf(stderr, "%s: epoch %d: %s\n", kinds[i % KINDS].name, i / KINDS, ops);
-        }
-        CHECK(fused.digests[i] == whole.digests[i]);
+static void append(mr_stream_writer *writer, int64_t n, size_t most) {
+    for (int64_t i = 0; i < n; i++) {
+        mr_entry entry = entry_of(mr_stream_next_number(writer), most);
+        int64_t number = -1;
+        CHECK_INT(mr_stream_append(writer, &entry, &number, NULL), ==, MR_OK);
+        CHECK_INT(number, ==, entry.number);
     }
 }
 
-#define DECODE "\"decode_image\", "
-
-TEST(random_boxes) {
-    check_same(DECODE "{\"random_crop\": {\"size\": [9, 13]}}", 100);
-    check_same(DECODE "{\"random_crop\": {\"size\": [31, 2]}}", 60);
-    check_same(DECODE "{\"random_crop\": {\"size\": [70, 40], \"pad_if_needed\": true}}", 60);
+static void write_stream(const char *folder, int64_t n, size_t most, int64_t segment_bytes) {
+    mr_stream_writer *writer = writer_of(folder, segment_bytes);
+    append(writer, n, most);
+    CHECK_INT(mr_stream_writer_close(writer, NULL), ==, MR_OK);
 }
 
-TEST(random_boxes_resized) {
-    check_same(DECODE "{\"random_resized_crop\": {\"size\": 24}}, {\"random_flip\": {}}, "
-                      "{\"normalize\": {\"mean\": [0.5, 0.4, 0.3], \"std\": [0.2, 0.3, 0.4]}}",
-               100);
-    check_same(DECODE "{\"random_resized_crop\": {\"size\": [90, 70], \"filter\": \"bicubic\"}}",
-               30);
-    check_same(DECODE "{\"random_resized_crop\": {\"size\": [20, 33], \"filter\": \"nearest\"}}",
-               30);
-    check_same(DECODE "{\"random_resized_crop\": {\"size\": [3, 60], \"ratio\": [0.1, 0.2]}}", 30);
+static mr_stream_counts counts_of(const mr_stream_reader *reader) {
+    mr_stream_counts counts = {.size = (uint32_t)sizeof counts};
+    mr_stream_reader_counts(reader, &counts);
+    return counts;
 }
 
-TEST(parts_of_resized_images) {
-    check_same(DECODE "{\"resize\": {\"size\": 30}}, {\"center_crop\": {\"size\": 22}}", 1);
-    check_same(DECODE "{\"resize\": {\"size\": 90, \"filter\": \"bicubic\"}}, "
-                      "{\"random_crop\": {\"size\": [40, 11]}}",
-               40);
-    check_same(DECODE
-               "{\"resize\": {\"size\": [10, 200]}}, {\"random_crop\": {\"size\": [7, 30]}}, "
-               "{\"resize\": {\"size\": [14, 20]}}",
-               40);
-    check_same(DECODE "{\"resize\": {\"size\": [40, 20], \"filter\": \"nearest\"}}, "
-                      "{\"random_crop\": {\"size\": [7, 13]}}",
-               40);
-}
-
-TEST(windows_larger_than_the_image) {
-    check_same(
-        DECODE "{\"center_crop\": {\"size\": [100, 100]}}, {\"random_crop\": {\"size\": 30}}", 60);
-    check_same(DECODE "{\"center_crop\": {\"size\": [20, 120]}}, {\"crop\": {\"left\": 100, "
-                      "\"height\": 9, \"width\": 20}}",
-               1);
-}
-
-TEST(flips_in_both_directions) {
-    check_same(DECODE
-               "{\"random_flip\": {\"direction\": \"vertical\"}}, {\"random_crop\": {\"size\": "
-               "[20, 30]}}, {\"random_flip\": {}}",
-               40);
-    check_same(DECODE "{\"random_crop\": {\"size\": 20}}, {\"random_flip\": {\"direction\": "
-                      "\"vertical\", \"p\": 1}}, {\"normalize\": {\"layout\": \"hwc\"}}",
-               10);
-}
-
-TEST(grey_and_every_output_type) {
-    check_same("{\"decode_image\": {\"mode\": \"grey\"}}, {\"random_crop\": {\"size\": 20}}", 40);
-    check_same(DECODE
-               "{\"random_crop\": {\"size\": 20}}, \"grayscale\", {\"normalize\": {\"dtype\": "
-               "\"float16\"}}",
-               10);
-    check_same(DECODE "{\"random_crop\": {\"size\": 20}}, {\"grayscale\": {\"channels\": 3}}, "
-                      "{\"normalize\": {\"dtype\": \"uint8\"}}",
-               10);
-    check_same(DECODE
-               "{\"random_crop\": {\"size\": 20}}, {\"normalize\": {\"dtype\": \"bfloat16\"}}, "
-               "{\"cast\": {\"dtype\": \"float32\"}}",
-               10);
-}
-
-/* The smaller images are decoded in parts of their own, and cut elsewhere. Unfused, the whole of
- * what the resizing op gives is made. */
-TEST(images_decoded_at_a_smaller_size) {
-#define SMALLER "{\"decode_image\": {\"dct_scale\": true}}, "
-    for (int size = 30; size > 0; size -= size > 8 ? 7 : 1) {
-        char ops[512];
-        snprintf(ops, sizeof ops,
-                 SMALLER "{\"random_resized_crop\": {\"size\": %d, \"scale\": [0.3, 1.0]}}, "
-                         "{\"random_crop\": {\"size\": %d}}",
-                 size, (size + 1) / 2);
-        check_same(ops, 60);
-        snprintf(ops, sizeof ops,
-                 SMALLER "{\"resize\": {\"size\": [%d, %d], \"filter\": \"bicubic\"}}, "
-                         "{\"random_crop\": {\"size\": [%d, %d]}}, {\"normalize\": {}}",
-                 size, size + 3, (size + 2) / 3, (size + 3) / 2);
-        check_same(ops, 20);
+/* Reads what is there; every entry is the one of its number. */
+static mr_stream_counts read_all(mr_stream_reader *reader, size_t most) {
+    mr_entry entry;
+    while (mr_stream_next(reader, &entry, NULL) == MR_OK) {
+        mr_entry wanted = entry_of(entry.number, most);
+        CHECK(same(&entry, &wanted));
     }
-    check_same("{\"decode_image\": {\"dct_scale\": true, \"mode\": \"grey\"}}, {\"resize\": "
-               "{\"size\": 13}}, {\"random_crop\": {\"size\": 6}}",
-               20);
+    return counts_of(reader);
 }
 
-static int differing(const char *a, const char *b) {
-    int n = 0;
-    run(&fused, a, true, 1);
-    run(&whole, b, true, 1);
-    CHECK_INT(fused.n, ==, KINDS);
-    CHECK_INT(whole.n, ==, KINDS);
-    for (int i = 0; i < fused.n; i++) {
-        n += fused.digests[i] != whole.digests[i];
-    }
+static mr_stream_counts read_from(const char *folder, int64_t from, size_t most) {
+    mr_stream_reader *reader = NULL;
+    CHECK_INT(mr_stream_reader_open(&reader, folder, 0, from, NULL), ==, MR_OK);
+    mr_stream_counts counts = read_all(reader, most);
+    mr_stream_reader_close(reader);
+    return counts;
+}
+
+static int64_t segments_of(const char *path, mr_stream_segment **names) {
+    mr_stream_folder folder;
+    int64_t n = 0;
+    CHECK_INT(mr_stream_folder_open(&folder, path, 0, NULL), ==, MR_OK);
+    CHECK_INT(mr_stream_segments(&folder, 0, names, &n, NULL), ==, MR_OK);
+    mr_stream_folder_close(&folder);
     return n;
 }
 
-TEST(only_an_op_that_makes_it_smaller_directly_behind_changes_pixels) {
-    const char *half = "{\"resize\": {\"size\": 30}}", *more = "{\"resize\": {\"size\": 31}}";
-    const char *nearest = "{\"resize\": {\"size\": 10, \"filter\": \"nearest\"}}";
-    const char *flip = "{\"random_flip\": {\"p\": 1}}, {\"resize\": {\"size\": 10}}";
-    const struct {
-        const char *ops;
-        int differ;
-    } cases[] = {{half, KINDS}, {more, 0}, {nearest, 0}, {flip, 0}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char a[256], b[256];
-        snprintf(a, sizeof a, SMALLER "%s", cases[i].ops);
-        snprintf(b, sizeof b, DECODE "%s", cases[i].ops);
-        CHECK_INT(differing(a, b), ==, cases[i].differ);
+static int open_segment(const char *folder, int64_t which) {
+    mr_stream_segment *names = NULL;
+    char path[256];
+    segments_of(folder, &names);
+    snprintf(path, sizeof path, "%s/%s", folder, mr_stream_segment_file(&names[which]).text);
+    free(names);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static int64_t size_of(int fd) {
+    struct stat info;
+    return fstat(fd, &info) == 0 ? info.st_size : -1;
+}
+
+TEST(what_is_appended_is_read) {
+    static const size_t most[] = {0, 1, 100, 5000, 2000000};
+    for (size_t i = 0; i < 5; i++) {
+        char *folder = fixture_folder();
+        int64_t n = most[i] > 100000 ? 20 : 1000;
+        write_stream(folder, n, most[i], 65536);
+        mr_stream_counts counts = read_from(folder, MR_STREAM_OLDEST, most[i]);
+        CHECK_INT(counts.entries, ==, n);
+        CHECK_INT(counts.lost, ==, 0);
+        CHECK_INT(counts.skipped_bytes, ==, 0);
+        fixture_remove(folder);
     }
 }
 
-TEST(ops_that_do_not_stream_end_a_stream) {
-    check_same(DECODE "{\"random_crop\": {\"size\": 20}}, {\"color_jitter\": {\"contrast\": 0.4}}, "
-                      "{\"random_flip\": {}}, \"normalize\"",
-               20);
-}
-
-TEST(errors_are_the_same) {
-    run(&fused, DECODE "{\"crop\": {\"height\": 62, \"width\": 2}}", true, 1);
-    run(&whole, DECODE "{\"crop\": {\"height\": 62, \"width\": 2}}", false, 1);
-    CHECK_TEXT(fused.error, whole.error);
-    CHECK_HAS(fused.error, "crop|");
-}
-
-/* ---- Damage ---- */
-static void cut_file(const char *name, double share) {
-    char path[256];
-    struct stat info;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    CHECK_INT(stat(path, &info), ==, 0);
-    CHECK_INT(truncate(path, (off_t)((double)info.st_size * share)), ==, 0);
-}
-
-/* A marker that does not belong there, in the last rows. */
-static void spoil_end(const char *name) {
-    char path[256];
-    struct stat info;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    CHECK_INT(stat(path, &info), ==, 0);
-    FILE *file = fopen(path, "r+b");
-    fseek(file, (long)((double)info.st_size * 0.9), SEEK_SET);
-    fwrite("\xFF\xD3", 1, 2, file);
-    fclose(file);
-}
-
-TEST(damage_below_the_part_is_seen_when_asked_for) {
-    const char *top = DECODE "{\"crop\": {\"height\": 8, \"width\": 8}}";
-    const char *verified = "{\"decode_image\": {\"verify\": true}}, {\"crop\": {\"height\": 8, "
-                           "\"width\": 8}}";
-    spoil_end("444.jpg");
-    run(&fused, top, true, 1);
-    CHECK_TEXT(fused.error, "||");
-    run(&whole, top, false, 1);
-    CHECK_HAS(whole.error, "444.jpg");
-    run(&fused, verified, true, 1);
-    run(&whole, verified, false, 1);
-    CHECK_TEXT(fused.error, whole.error);
-    CHECK_HAS(fused.error, "decode_image|");
-}
-
-TEST(a_file_that_was_cut_off_is_always_refused) {
-    const char *top = DECODE "{\"crop\": {\"height\": 8, \"width\": 8}}";
-    cut_file("420.jpg", 0.9);
-    run(&fused, top, true, 1);
-    run(&whole, top, false, 1);
-    CHECK_TEXT(fused.error, whole.error);
-    CHECK_HAS(fused.error, "420.jpg");
-}
-
-TEST(clean_up) {
+TEST(reading_from_any_number_on) {
+    char *folder = fixture_folder();
+    write_stream(folder, 500, 1000, 20000);
+    for (int64_t from = 0; from <= 500; from += 13) {
+        mr_stream_counts counts = read_from(folder, from, 1000);
+        CHECK_INT(counts.entries, ==, 500 - from);
+        CHECK_INT(counts.lost, ==, 0);
+    }
     fixture_remove(folder);
 }
 
-__attribute__((constructor)) static void set_up(void) {
-    snprintf(folder, sizeof folder, "%s", fixture_folder());
-    for (int i = 0; i < KINDS; i++) {
-        write_kind(folder, &kinds[i]);
+TEST(a_writer_goes_on_where_the_last_one_ended) {
+    char *folder = fixture_folder();
+    int64_t first = -1, next = -1;
+    for (int i = 0; i < 10; i++) {
+        write_stream(folder, 7, 1000, 1 << 20);
     }
+    CHECK_INT(mr_stream_bounds(folder, 0, &first, &next, NULL), ==, MR_OK);
+    CHECK_INT(first, ==, 0);
+    CHECK_INT(next, ==, 70);
+    mr_stream_segment *names = NULL;
+    CHECK_INT(segments_of(folder, &names), ==, 1);
+    free(names);
+    CHECK_INT(read_from(folder, 0, 1000).entries, ==, 70);
+    fixture_remove(folder);
+}
+
+TEST(a_partition_has_one_writer) {
+    char *folder = fixture_folder();
+    mr_error err = MR_ERROR_INIT;
+    mr_stream_options options = MR_STREAM_OPTIONS_INIT;
+    mr_stream_writer *one = writer_of(folder, 0), *two = NULL;
+    CHECK_INT(mr_stream_writer_open(&two, folder, &options, &err), ==, MR_E_IO);
+    CHECK_HAS(err.text, "written to by somebody else");
+    options.partition = 1;
+    CHECK_INT(mr_stream_writer_open(&two, folder, &options, &err), ==, MR_OK);
+    mr_stream_writer_close(two, NULL);
+    mr_stream_writer_close(one, NULL);
+    options.partition = 0;
+    CHECK_INT(mr_stream_writer_open(&two, folder, &options, &err), ==, MR_OK);
+    mr_stream_writer_close(two, NULL);
+    fixture_remove(folder);
+}
+
+TEST(a_reader_follows_a_writer) {
+    char *folder = fixture_folder();
+    mr_stream_writer *writer = writer_of(folder, 30000);
+    mr_stream_reader *reader = NULL;
+    mr_entry entry;
+    append(writer, 1, 100);
+    CHECK_INT(mr_stream_flush(writer, NULL), ==, MR_OK);
+    CHECK_INT(mr_stream_reader_open(&reader, folder, 0, MR_STREAM_OLDEST, NULL), ==, MR_OK);
+    for (int64_t n = 1; n < 3000; n += 7) {
+        append(writer, 7, 100);
+        CHECK_INT(mr_stream_flush(writer, NULL), ==, MR_OK);
+        CHECK_INT(read_all(reader, 100).entries, ==, n + 7);
+        CHECK_INT(mr_stream_next(reader, &entry, NULL), ==, MR_END);
+    }
+    CHECK_INT(counts_of(reader).lost, ==, 0);
+    CHECK_INT(counts_of(reader).skipped_bytes, ==, 0);
+    mr_stream_reader_close(reader);
+    mr_stream_writer_close(writer, NULL);
+    fixture_remove(folder);
+}
+
+/* Cut at every byte: what is whole is read, and a writer goes on with the next number. */
+TEST(a_tail_that_is_cut_off_at_any_byte) {
+    char *folder = fixture_folder();
+    write_stream(folder, 4, 60, 0);
+    int fd = open_segment(folder, 0);
+    int64_t size = size_of(fd);
+    for (int64_t end = size; end >= 0; end--) {
+        CHECK_INT(ftruncate(fd, end), ==, 0);
+        mr_stream_counts before = read_from(folder, MR_STREAM_OLDEST, 60);
+        CHECK_INT(before.lost, ==, 0);
+        write_stream(folder, 2, 60, 0);
+        mr_stream_counts after = read_from(folder, MR_STREAM_OLDEST, 60);
+        CHECK_INT(after.entries, ==, before.entries + 2);
+        CHECK_INT(after.lost, ==, 0);
+        CHECK_INT(ftruncate(fd, end), ==, 0);
+        mr_stream_segment *names = NULL;
+        int64_t n = segments_of(folder, &names);
+        for (int64_t i = 1; i < n; i++) {
+            char path[256];
+            snprintf(path, sizeof path, "%s/%s", folder, mr_stream_segment_file(&names[i]).text);
+            CHECK_INT(unlink(path), ==, 0);
+        }
+        free(names);
+    }
+    close(fd);
+    fixture_remove(folder);
+}
+
+/* One damaged byte costs at most one entry, and the count says so. */
+TEST(any_damaged_byte_costs_one_entry) {
+    char *folder = fixture_folder();
+    write_stream(folder, 6, 60, 0);
+    int fd = open_segment(folder, 0);
+    int64_t size = size_of(fd);
+    for (int64_t at = 0; at < size; at++) {
+        unsigned char byte = 0, other;
+        CHECK_INT(pread(fd, &byte, 1, at), ==, 1);
+        other = (unsigned char)(byte ^ 0x40);
+        CHECK_INT(pwrite(fd, &other, 1, at), ==, 1);
+        mr_stream_counts counts = read_from(folder, MR_STREAM_OLDEST, 60);
+        CHECK(counts.entries >= 5);
+        CHECK(counts.entries + counts.lost == 6 ||
+              counts.entries == 5); /* the last: not yet lost */
+        CHECK_INT(pwrite(fd, &byte, 1, at), ==, 1);
+    }
+    close(fd);
+    fixture_remove(folder);
+}
+
+/* A number that may have been acknowledged is not given to another entry. */
+TEST(numbers_of_damaged_entries_are_not_used_again) {
+    char *folder = fixture_folder();
+    write_stream(folder, 6, 60, 0);
+    int fd = open_segment(folder, 0);
+    int64_t size = size_of(fd);
+    for (int64_t i = MR_ENTRY_HEAD; i < size; i++) {
+        CHECK_INT(pwrite(fd, "x", 1, i), ==, 1);
+    }
+    close(fd);
+    mr_stream_writer *writer = writer_of(folder, 0);
+    CHECK_INT(mr_stream_next_number(writer), >=, 6);
+    append(writer, 3, 60);
+    mr_stream_writer_close(writer, NULL);
+    mr_stream_counts counts = read_from(folder, MR_STREAM_OLDEST, 60);
+    CHECK_INT(counts.entries, ==, 3);
+    CHECK_INT(counts.lost, >=, 6);
+    CHECK_INT(counts.skipped_bytes, ==, size - MR_ENTRY_HEAD);
+    fixture_remove(folder);
+}
+
+/* Entries whose values are segments of another stream, or of this one, are not taken apart. */
+TEST(a_segment_inside_a_value_is_a_value) {
+    char inner[64], *folder = fixture_folder();
+    static unsigned char bytes[1 << 16];
+    snprintf(inner, sizeof inner, "%s", folder);
+    write_stream(inner, 50, 100, 0);
+    int fd = open_segment(inner, 0);
+    ssize_t n = pread(fd, bytes, sizeof bytes, 0);
+    close(fd);
+    folder = fixture_folder();
+    mr_stream_writer *writer = writer_of(folder, 0);
+    mr_entry entry = {.value = bytes, .size = (size_t)n};
+    CHECK_INT(mr_stream_append(writer, &entry, NULL, NULL), ==, MR_OK);
+    CHECK_INT(mr_stream_append(writer, &entry, NULL, NULL), ==, MR_OK);
+    mr_stream_writer_close(writer, NULL);
+    fd = open_segment(folder, 0);
+    CHECK_INT(pwrite(fd, "x", 1, MR_ENTRY_HEAD + 8), ==, 1); /* the first head */
+    close(fd);
+    mr_stream_reader *reader = NULL;
+    CHECK_INT(mr_stream_reader_open(&reader, folder, 0, 0, NULL), ==, MR_OK);
+    CHECK_INT(mr_stream_next(reader, &entry, NULL), ==, MR_OK);
+    CHECK_INT(entry.number, ==, 1);
+    CHECK_INT(mr_stream_next(reader, &entry, NULL), ==, MR_END);
+    CHECK_INT(counts_of(reader).lost, ==, 1);
+    mr_stream_reader_close(reader);
+    fixture_remove(folder);
+    fixture_remove(inner);
+}
+
+TEST(what_is_trimmed_is_an_error_not_a_gap) {
+    char *folder = fixture_folder();
+    int64_t dropped = -1, first = -1, next = -1;
+    mr_error err = MR_ERROR_INIT;
+    mr_stream_reader *reader = NULL;
+    write_stream(folder, 300, 1000, 20000);
+    CHECK_INT(mr_stream_trim(folder, 0, 150, &dropped, NULL), ==, MR_OK);
+    CHECK_INT(dropped, >, 1);
+    CHECK_INT(mr_stream_bounds(folder, 0, &first, &next, NULL), ==, MR_OK);
+    CHECK(first > 0 && first <= 150 && next == 300);
+    CHECK_INT(mr_stream_reader_open(&reader, folder, 0, first - 1, &err), ==, MR_E_STATE);
+    CHECK_HAS(err.text, "kept no more");
+    CHECK_INT(read_from(folder, first, 1000).entries, ==, 300 - first);
+    CHECK_INT(mr_stream_trim(folder, 0, INT64_MAX, &dropped, NULL), ==, MR_OK);
+    CHECK_INT(read_from(folder, MR_STREAM_OLDEST, 1000).lost, ==, 0);
+    fixture_remove(folder);
+}
+
+TEST(what_is_no_stream_says_so) {
+    char *folder = fixture_folder();
+    mr_error err = MR_ERROR_INIT;
+    mr_stream_reader *reader = NULL;
+    CHECK_INT(mr_stream_reader_open(&reader, folder, 0, 0, &err), ==, MR_E_NOT_FOUND);
+    CHECK_HAS(err.text, "no stream");
+    write_stream(folder, 1, 10, 0);
+    CHECK_INT(mr_stream_reader_open(&reader, folder, 1, 0, &err), ==, MR_E_NOT_FOUND);
+    CHECK_HAS(err.text, "no partition 1");
+    mr_entry large = {.value = value_bytes, .size = (size_t)MR_ENTRY_MAX + 1};
+    mr_stream_writer *writer = writer_of(folder, 0);
+    CHECK_INT(mr_stream_append(writer, &large, NULL, &err), ==, MR_E_LIMIT);
+    mr_stream_writer_close(writer, NULL);
+    fixture_remove(folder);
+}
+
+/* A full disk, as a limit on the size of files: the append fails, nothing is half there, and it can
+ * be made again. */
+TEST(a_full_disk_is_an_error_and_can_be_tried_again) {
+    char *folder = fixture_folder();
+    struct rlimit old, tight;
+    mr_error err = MR_ERROR_INIT;
+    getrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_IGN);
+    mr_stream_writer *writer = writer_of(folder, 0);
+    append(writer, 10, 1000);
+    CHECK_INT(mr_stream_flush(writer, NULL), ==, MR_OK);
+    int fd = open_segment(folder, 0);
+    int64_t size = size_of(fd);
+    tight = (struct rlimit){(rlim_t)size + 100, old.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &tight);
+    append(writer, 10, 1000);
+    CHECK_INT(mr_stream_flush(writer, &err), ==, MR_E_IO);
+    CHECK_HAS(err.text, "cannot append");
+    CHECK_INT(size_of(fd), ==, size);
+    setrlimit(RLIMIT_FSIZE, &old);
+    CHECK_INT(mr_stream_flush(writer, NULL), ==, MR_OK);
+    mr_stream_writer_close(writer, NULL);
+    CHECK_INT(read_from(folder, 0, 1000).entries, ==, 20);
+    close(fd);
+    fixture_remove(folder);
+}
+
+/* ---- Kills ---- */
+static void write_until_killed(const char *folder, volatile int64_t *acknowledged) {
+    mr_stream_writer *writer = writer_of(folder, 50000);
+    for (;;) {
+        int64_t n = 1 + (int64_t)(mix((uint64_t)mr_stream_next_number(writer)) % 40);
+        append(writer, n, 900);
+        if (mr_stream_flush(writer, NULL) != MR_OK) {
+            _exit(1);
+        }
+        *acknowledged = mr_stream_next_number(writer);
+    }
+}
+
+TEST(what_was_acknowledged_before_a_kill_is_there) {
+    char *folder = fixture_folder();
+    volatile int64_t *acknowledged =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const char *many = getenv("MR_KILLS");
+    int kills = many ? atoi(many) : 40, early = 0;
+    for (int i = 0; i < kills; i++) {
+        int64_t before = *acknowledged, next = -1, first;
+        int status = 0;
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            write_until_killed(folder, acknowledged);
+        }
+        const struct timespec pause = {0, (long)(mix((uint64_t)i) % 15000000)};
+        nanosleep(&pause, NULL);
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+        CHECK(WIFSIGNALED(status));
+        early += *acknowledged == before;
+        if (mr_stream_bounds(folder, 0, &first, &next, NULL) == MR_OK) {
+            CHECK_INT(next, >=, *acknowledged);
+        }
+    }
+    mr_stream_counts counts = read_from(folder, MR_STREAM_OLDEST, 900);
+    printf("%" PRId64 " entries, %d killed before the first was acknowledged\n", counts.entries,
+           early);
+    CHECK_INT(counts.entries, >=, *acknowledged);
+    CHECK_INT(*acknowledged, >, 0);
+    CHECK_INT(counts.lost, ==, 0);
+    munmap((void *)(uintptr_t)acknowledged, 4096);
+    fixture_remove(folder);
 }
 
 TEST_MAIN()

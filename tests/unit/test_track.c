@@ -57,7 +57,7 @@ TEST(tallies_add_up) {
     mr_tracks_free(&tracks);
 }
 
-TEST(a_stream_counts_its_ops_and_parts_time_them) {
+TEST(a_fused_run_counts_its_ops_and_parts_time_them) {
     mr_tracks tracks = make_tracks(0);
     mr_track *track = mr_tracks_add(&tracks, MR_TRACK_WORKER);
     mr_tally_sum sum;
@@ -67,19 +67,19 @@ TEST(a_stream_counts_its_ops_and_parts_time_them) {
             mr_track_part(track, 0, 70, 0, 0);
             mr_track_part(track, 1, 30, 0, 0);
         }
-        mr_track_lap(track, MR_SPAN_STREAM, 0, 2, 0, 0);
+        mr_track_lap(track, MR_SPAN_FUSED, 0, 2, 0, 0);
         mr_track_end(track);
     }
     mr_tracks_sum(&tracks, mr_line_of_op(1), &sum);
     CHECK_INT(sum.count, ==, 40);
     CHECK_INT(sum.timed, ==, 3); /* samples 0, 16 and 32 */
     CHECK_INT(sum.ticks, ==, 90);
-    CHECK_INT(sum.streams, ==, 0);
+    CHECK_INT(sum.fused, ==, 0);
     mr_tracks_sum(&tracks, mr_line_of_op(0), &sum);
-    CHECK_INT(sum.streams, ==, 40); /* the whole stream is timed always */
-    uint64_t streams = sum.stream_ticks;
+    CHECK_INT(sum.fused, ==, 40); /* the whole fused run is timed always */
+    uint64_t fused = sum.fused_ticks;
     mr_tracks_sum(&tracks, MR_SPAN_SAMPLE, &sum);
-    CHECK_INT(streams, <=, sum.ticks);
+    CHECK_INT(fused, <=, sum.ticks);
     CHECK_INT(sum.count, ==, 40);
     mr_tracks_free(&tracks);
 }
@@ -100,6 +100,41 @@ TEST(small_samples_are_timed_now_and_then_and_counted_always) {
     CHECK_INT(sum.timed, ==, 10);
     mr_tracks_sum(&tracks, MR_SPAN_FILL, &sum);
     CHECK_INT(sum.count, ==, 160);
+    mr_tracks_free(&tracks);
+}
+
+TEST(rows_made_together_share_spans) {
+    mr_tracks tracks = make_tracks(RING);
+    mr_track *track = mr_tracks_add(&tracks, MR_TRACK_WORKER);
+    mr_time_span out[RING];
+    mr_tally_sum sum;
+    const int64_t last = ((int64_t)1 << MR_SPAN_ITEM_BITS) - 1;
+    mr_track_begin_rows(track, last, 7, MR_SPAN_MOST_ROWS);
+    mr_track_lap(track, MR_SPAN_FILL, 0, 0, 0, 24);
+    mr_track_give_up(track);
+    mr_track_begin_rows(track, last, 7, MR_SPAN_MOST_ROWS);
+    mr_track_lap(track, MR_SPAN_OP, 1, 1, 24, 12);
+    mr_track_end(track);
+    mr_track_begin(track, 0, 8);
+    mr_track_end(track);
+    CHECK_INT(mr_track_take(track, out, RING), ==, 4);
+    static const mr_span_kind kinds[] = {MR_SPAN_FILL, MR_SPAN_OP, MR_SPAN_SAMPLE, MR_SPAN_SAMPLE};
+    for (int i = 0; i < 4; i++) {
+        CHECK_INT(out[i].kind, ==, kinds[i]);
+        CHECK_INT(mr_span_item(&out[i]), ==, i < 3 ? last : 0);
+        CHECK_INT(mr_span_rows(&out[i]), ==, i < 3 ? MR_SPAN_MOST_ROWS : 1);
+        CHECK_INT(out[i].batch, ==, i < 3 ? 7 : 8);
+    }
+    mr_tracks_sum(&tracks, mr_line_of_op(1), &sum);
+    CHECK_INT(sum.count, ==, MR_SPAN_MOST_ROWS);
+    CHECK_INT(sum.timed, ==, 1);
+    CHECK_INT(sum.ticks, ==, out[1].duration / MR_SPAN_MOST_ROWS);
+    CHECK_INT(sum.bytes_out, ==, 12);
+    mr_tracks_sum(&tracks, MR_SPAN_SAMPLE, &sum);
+    CHECK_INT(sum.count, ==, MR_SPAN_MOST_ROWS + 1);
+    const mr_time_span nobody = {.item = -1};
+    CHECK_INT(mr_span_item(&nobody), ==, -1);
+    CHECK_INT(mr_span_rows(&nobody), ==, 1);
     mr_tracks_free(&tracks);
 }
 

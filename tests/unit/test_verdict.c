@@ -52,6 +52,28 @@ static void expect(const mr_figures *figures, mr_bound bound, mr_advice advice) 
     CHECK(v.evidence[0] != '\0');
 }
 
+TEST(a_stream_that_has_too_little) {
+    mr_figures f = busy_run();
+    f.work = f.cpu = 1;
+    f.wait_work = 18.8;
+    f.entries = 10000;
+    f.starved = 9;
+    expect(&f, MR_BOUND_STREAM, MR_ADVISE_NOTHING);
+    CHECK_TEXT(judge(&f).title, "stream-bound");
+    f.starved = 1; /* most of the waiting has other reasons */
+    CHECK(judge(&f).bound != MR_BOUND_STREAM);
+}
+
+TEST(a_run_that_is_behind_its_stream) {
+    mr_figures f = busy_run();
+    f.entries = 10000;
+    f.behind = 4321;
+    CHECK(judge(&f).bound != MR_BOUND_STREAM);
+    CHECK_HAS(judge(&f).evidence, "behind the stream by 4321 entries");
+    f.behind = -1;
+    CHECK(!strstr(judge(&f).evidence, "behind"));
+}
+
 TEST(slow_disk) {
     mr_figures f = busy_run();
     f.work = f.cpu = 5;
@@ -62,6 +84,20 @@ TEST(slow_disk) {
     mr_verdict v = judge(&f);
     CHECK_TEXT(v.title, "storage-bound");
     CHECK_INT(v.predicted, ==, 2 / (5.2 / 10000)); /* threads alone: 20 s less 14.8 s of waiting */
+}
+
+TEST(slow_network) {
+    mr_figures f = busy_run();
+    f.work = f.cpu = 5;
+    f.wait_read = 14.8;
+    f.wait_peer = 14;
+    expect(&f, MR_BOUND_NETWORK, MR_ADVISE_SHARE);
+    mr_verdict v = judge(&f);
+    CHECK_TEXT(v.title, "network-bound");
+    CHECK_TEXT(mr_bound_name(v.bound), "network");
+    CHECK_HAS(v.evidence, "70 %");
+    f.wait_peer = 7; /* less than half of it */
+    expect(&f, MR_BOUND_STORAGE, MR_ADVISE_READS);
 }
 
 TEST(slow_op_on_all_cpus_is_cached) {
@@ -144,7 +180,7 @@ TEST(a_cache_that_is_there_is_predicted_full_and_away) {
     bool at_least = true;
     CHECK_INT(mr_model_uncached(&f, &at_least), ==, 2 / (0.002 - 0.00021 + 0.00072));
     CHECK(!at_least);
-    ops[1].streams = true; /* the crop is taken from what is kept */
+    ops[1].fused = true; /* the crop is taken from what is kept */
     CHECK_INT(mr_model_uncached(&f, &at_least), ==, 2 / (0.002 - 0.00021 + 0.00072));
     CHECK(at_least);
     CHECK_INT(judge(&f).advice, ==, MR_ADVISE_FILL);
@@ -417,6 +453,73 @@ TEST(threads_beyond_the_cpus_bring_nothing) {
               1 / 0.00195); /* CPU time: alone, nobody is in its way */
     CHECK_INT(mr_model_make(&f, 2).rate, ==, 1000);
     CHECK_INT(mr_model_make(&f, 64).rate, ==, 1000);
+}
+
+/* ---- Loaders of others ---- */
+static mr_figures foreign_run(void) {
+    mr_figures f = busy_run();
+    f.foreign = true;
+    f.workers = 2;
+    f.reads_most = 0;
+    return f;
+}
+
+TEST(workers_that_start_every_epoch) {
+    mr_figures f = foreign_run();
+    f.starts = 4;
+    f.start = 5;
+    expect(&f, MR_BOUND_HOST, MR_ADVISE_PROCESSES);
+    mr_verdict v = judge(&f);
+    CHECK_HAS(v.change, "persistent_workers=True: predicted 2000");
+    f.start = 1; /* not what it waits for */
+    CHECK_TEXT(judge(&f).title, "decode_image-bound");
+}
+
+TEST(a_program_that_makes_its_samples_itself) {
+    mr_figures f = foreign_run();
+    f.workers = 0;
+    f.threads = 1;
+    f.work = f.wait = 6;
+    f.consume = f.absent = 4;
+    f.cpu = -1;
+    expect(&f, MR_BOUND_HOST, MR_ADVISE_PROCESSES);
+    CHECK_HAS(judge(&f).change, "num_workers=2: predicted 2439"); /* its training: 4.1 s */
+}
+
+TEST(batches_that_are_ready_and_not_there) {
+    mr_figures f = foreign_run();
+    f.handover = 6;
+    CHECK_TEXT(judge(&f).title, "queue-bound");
+    CHECK_HAS(judge(&f).change, "predicted 2500");
+}
+
+TEST(collating_and_prefetching) {
+    mr_figures f = foreign_run();
+    f.work = 10;
+    f.seal = 9.8;
+    CHECK_TEXT(judge(&f).title, "collate-bound");
+    f = foreign_run();
+    f.wait_work = 10;
+    f.work = f.cpu = 9.8;
+    f.batches_ahead = 4;
+    CHECK_TEXT(judge(&f).title, "short of batches ahead");
+    CHECK_HAS(judge(&f).change, "prefetch_factor=4");
+}
+
+TEST(steps_of_others) {
+    mr_figures f = foreign_run();
+    CHECK_TEXT(judge(&f).title, "decode_image-bound");
+    CHECK_HAS(judge(&f).change, "make decode_image cheaper, or do it once");
+    f.fill = 15;
+    CHECK_TEXT(judge(&f).title, "bound by its dataset");
+    f.cpus = 4;
+    CHECK_HAS(judge(&f).change, "num_workers=4: predicted 2000");
+    f = foreign_run();
+    f.threads = f.workers = 8;
+    f.work = 79;
+    f.preempted = 4000;
+    f.paused = 10;
+    CHECK_TEXT(judge(&f).title, "too many workers");
 }
 
 TEST(the_explanation_shows_its_numbers) {

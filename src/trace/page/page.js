@@ -12,7 +12,7 @@
     read: "read", fill: "source", sample: "sample", seal: "sealing a batch", wait_read: "waiting for a read",
     wait_work: "without work", wait_batch: "waiting for a batch", deliver: "delivering", consume: "consuming",
     wait_host: "waiting for Python's lock", store_read: "reading the store", store_write: "writing the store",
-    store_wait: "waiting for the store"
+    store_wait: "waiting for the store", wait_peer: "waiting for another rank", receive: "receiving", send: "sending"
   };
 
   /* ---- Elements and numbers ---- */
@@ -137,6 +137,7 @@
     if (sample > known) inside.push({name: "between ops", value: sample - known, colour: "var(--rest)"});
     const top = [{name: "samples", value: sample, colour: "var(--accent)"},
       {name: words.wait_read, value: kind("wait_read").total, colour: "var(--wait)"},
+      {name: words.wait_peer, value: kind("wait_peer").total, colour: "var(--wait)"},
       {name: words.wait_work, value: kind("wait_work").total, colour: "var(--idle)", quiet: true},
       {name: words.seal, value: kind("seal").total, colour: "var(--seal)"}];
     const rest = workerTime - top.reduce((sum, p) => sum + p.value, 0);
@@ -190,12 +191,12 @@
     const body = el("tbody", {});
     run.ops.forEach((op, i) => body.append(tableRow(op.name, op, opColour(i), workerTime, "ops")));
     body.append(groupRow("workers besides"));
-    for (const k of ["fill", "store_read", "store_write", "store_wait", "wait_host", "seal", "wait_read", "wait_work"])
+    for (const k of ["fill", "store_read", "store_write", "store_wait", "wait_host", "seal", "wait_read", "wait_peer", "wait_work"])
       if (kind(k).count) body.append(tableRow(k, kind(k), k.startsWith("wait") ? "var(--wait)" : "var(--seal)", workerTime, "kinds"));
     body.append(groupRow("reading (overlapping) and the consumer, against the run's time"));
     for (const k of ["read", "wait_batch", "deliver", "consume"])
       if (kind(k).count) body.append(tableRow(k, kind(k), "var(--rest)", run.seconds, "kinds"));
-    const measured = run.streams.length > 0 ? " Ops that run together row by row are measured in one sample of sixteen; their totals are their shares of the whole stream." : "";
+    const measured = run.fused.length > 0 ? " Ops that run together row by row are measured in one sample of sixteen; their totals are their shares of the whole." : "";
     return section("ops", "Every op", "Time of all threads together; the last columns show how a call's time grows with its input." + measured,
       el("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of ops"},
         el("table", {}, el("thead", {}, el("tr", {}, ...["", "count", "total", "share", "mean", "p50", "p99", "in", "out", "by size", "grows"].map(t => el("th", {scope: "col"}, t)))), body)));
@@ -320,17 +321,17 @@
     };
     const fillOf = s => {
       const name = detail.kinds[s[1]];
-      if (name === "op" || name === "stream" || name === "part") return colour.ops[s[2] % colours.length];
-      return {wait_read: colour.wait, wait_batch: colour.wait, wait_work: colour.idle, seal: colour.seal, consume: colour.consume,
+      if (name === "op" || name === "fused" || name === "part") return colour.ops[s[2] % colours.length];
+      return {wait_read: colour.wait, wait_peer: colour.wait, wait_batch: colour.wait, wait_work: colour.idle, seal: colour.seal, consume: colour.consume,
         deliver: colour.seal, read: colour.read, sample: colour.accent}[name] || colour.rest;
     };
     const nameOf = s => {
       const name = detail.kinds[s[1]];
       if (name === "op") return run.ops[s[2]].name;
-      if (name === "stream") return run.ops.slice(s[2], s[2] + (run.ops[s[2]].stream || 1)).map(o => o.name).join(" + ");
+      if (name === "fused") return run.ops.slice(s[2], s[2] + (run.ops[s[2]].fused || 1)).map(o => o.name).join(" + ");
       return words[name] || name;
     };
-    const inset = s => ({sample: 2, consume: 2, wait_batch: 2, wait_read: 2, wait_work: 2, read: 9, deliver: 2, seal: 2}[detail.kinds[s[1]]] || 9);
+    const inset = s => ({sample: 2, consume: 2, wait_batch: 2, wait_read: 2, wait_peer: 2, wait_work: 2, read: 9, deliver: 2, seal: 2}[detail.kinds[s[1]]] || 9);
     const draw = () => {
       const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = order.length * rowHeight + 22;
       canvas.width = width * ratio;
@@ -438,7 +439,7 @@
       const hit = detail.spans.filter(s => rowOf.get(s[0]) === row && s[3] - slack <= t && t <= s[3] + s[4] + slack).sort((a, b) => a[4] - b[4])[0];
       if (!hit) { hideTip(); return; }
       const aboutBatch = detail.about[hit[1]] === "b";
-      showTip(`${nameOf(hit)}\n${time(hit[4])} at ${time(hit[3])}\n${aboutBatch ? "batch" : "sample"} ${hit[5]}${!aboutBatch && hit[6] >= 0 ? `, batch ${hit[6]}` : ""}`, e.clientX, e.clientY);
+      showTip(`${nameOf(hit)}\n${time(hit[4])} at ${time(hit[3])}\n${aboutBatch ? "batch" : "sample"} ${hit[5]}${hit[7] > 1 ? ` and ${count(hit[7] - 1)} more` : ""}${!aboutBatch && hit[6] >= 0 ? `, batch ${hit[6]}` : ""}`, e.clientX, e.clientY);
     };
     canvas.addEventListener("pointerleave", hideTip);
     addEventListener("resize", draw);
@@ -451,11 +452,11 @@
         button("All", "Show all", () => view(0, run.seconds)), button("Longest wait", "Go to the longest wait", longestWait), where),
       el("div", {class: "timeline"},
         el("div", {class: "names", "aria-hidden": "true"}, ...order.map(i => el("div", {}, tracks[i].kind === "consumer" ? "consumer" : `${tracks[i].kind} ${tracks[i].number}`))), canvas),
-      legend([...run.ops.map((op, i) => [opColour(i), op.stream > 1 ? `${op.name} and what runs with it` : op.name]).filter((_, i) => !inStream(i)),
+      legend([...run.ops.map((op, i) => [opColour(i), op.fused > 1 ? `${op.name} and what runs with it` : op.name]).filter((_, i) => !isFusedIn(i)),
         ["var(--wait)", "waiting"], ["var(--idle)", "without work"], ["var(--c3)", "consuming"], ["var(--c1)", "reads"]]));
     return {node, start: () => { readColours(); view(0, run.seconds); }};
   };
-  const inStream = i => run.ops.some((op, k) => k < i && i < k + op.stream && op.stream > 1);
+  const isFusedIn = i => run.ops.some((op, k) => k < i && i < k + op.fused && op.fused > 1);
 
   /* ---- Samples ---- */
   const drawSlowest = () => {
@@ -472,7 +473,6 @@
       el("ul", {class: "samples"}, ...first.map(card)),
       rest.length > 0 && el("details", {}, el("summary", {}, `${rest.length} more`), el("ul", {class: "samples", style: "margin-top:12px"}, ...rest.map(card))));
   };
-  const drawSheet = () => data.sheet && section("sheet", "What the model sees", "The first samples of the run, after the last op.", el("img", {class: "sheet", src: data.sheet, alt: "Contact sheet of samples"}));
 
   /* ---- Two runs ---- */
   const drawComparison = () => {
@@ -522,7 +522,7 @@
 
   const lines = run.spans > 0 && timeline();
   const rest = () => [drawFlame(), lines.node, el("div", {class: "pair"}, drawUse(), drawRate()), drawOps(), drawFunctions(),
-    el("div", {class: "pair"}, drawBatches(), drawLimits()), drawCounters(), drawSlowest(), drawSheet()];
+    el("div", {class: "pair"}, drawBatches(), drawLimits()), drawCounters(), drawSlowest()];
   main.replaceChildren(...[drawVerdict(), drawComparison(), ...(lines ? rest() : []), drawSetup()].filter(Boolean));
   if (lines) lines.start();
   document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jpeg_entropy.c - the Huffman decoder.
+ *
+ * Stuffed bytes are removed beforehand, a few kilobytes at a time: bits are then taken from memory
+ * eight bytes at once and without a branch. A lookup of ten bits brings up to two coefficients, and
+ * one comparison after it tells everything unusual: the end of the block, its overflow, a symbol
+ * that takes more bits. */
+#include "codecs/jpeg_entropy.h"
+
+#include <string.h>
+
+#include "core/cpu.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* A block takes at most 64 symbols of 31 bits. */
+enum {
+    BLOCK_BYTES = 248,
+    CHUNK = 8,   /* MCUs */
+    STEP = 8192, /* bytes without stuffing, made at once */
+    AHEAD = 16,  /* bytes that may be read ahead of those that are taken */
+    ZEROS = 2 * BLOCK_BYTES,
+    LOOKUPS = 4, /* after a refill */
+    SKIP_LOOKUPS = 3,
+};
+
+/* ---- Bits ---- */
+
+/* At least 56 bits. Bytes from `next` on that are in the buffer already are put there once more. */
+INLINE void refill(mr_jpeg_bits *b) {
+    uint64_t word;
+    memcpy(&word, b->next, sizeof word);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    b->buffer |= word >> b->count;
+    b->next += (63 - b->count) >> 3;
+    b->count |= 56;
+}
+
+INLINE void consume(mr_jpeg_bits *b, uint64_t bits) {
+    b->buffer <<= bits & 63;
+    b->count -= (uint32_t)bits & 63;
+}
+
+INLINE uint32_t lookup_index(const mr_jpeg_bits *b) {
+    return (uint32_t)(b->buffer >> (64 - MR_JPEG_LOOKUP_BITS));
+}
+
+/* ---- Symbols that a lookup does not hold ----
+ * These take bits by value and say how many are to be consumed: the state of the bits must not have
+ * an address, or it would not stay in registers. */
+
+/* The length of the code that comes, 0 if there is none. */
+static uint32_t code_length(const mr_jpeg_code_book *book, uint64_t buffer) {
+    uint32_t code = (uint32_t)(buffer >> 48), length = 1;
+    while (code >= book->limit[length]) {
+        length++;
+    }
+    return length > 16 ? 0 : length;
+}
+
+static uint32_t symbol_of(const mr_jpeg_code_book *book, uint64_t buffer, uint32_t length) {
+    return book->symbols[(int32_t)(buffer >> (64 - length)) + book->distance[length]];
+}
+
+/* The value of the uppermost 1 to 15 bits. Those that begin with 0 are negative. */
+static int32_t value_of(uint64_t buffer, uint32_t size) {
+    int32_t value = (int32_t)(buffer >> (64 - size));
+    int32_t negative = (int32_t)(buffer >> 63) - 1;
+    return value + (negative & (1 - (1 << size)));
+}
+
+/* As an entry of the DC table, where 0 bits mean that there is no such code. */
+static __attribute__((noinline)) int32_t long_dc(const mr_jpeg_code_book *book, uint64_t buffer) {
+    uint32_t length = code_length(book, buffer);
+    if (length == 0) {
+        return 0;
+    }
+    uint32_t size = symbol_of(book, buffer, length);
+    int32_t value = size > 0 ? value_of(buffer << length, size) : 0;
+    return (int32_t)((uint32_t)value << 16 | (length + size));
+}
+
+/* A symbol with its value, as an entry of the AC table. */
+INLINE mr_jpeg_ac_entry symbol_entry(uint64_t buffer, uint32_t length, uint32_t symbol) {
+    uint32_t size = symbol & 15, run = symbol >> 4;
+    return mr_jpeg_ac_single(length + size, run + 1, run, value_of(buffer << length, size));
+}
+
+/* One symbol of any kind; MR_JPEG_LONG: there is no such code. */
+static __attribute__((noinline)) mr_jpeg_ac_entry single_entry(const mr_jpeg_code_book *book,
+                                                               uint64_t buffer) {
+    uint32_t length = code_length(book, buffer);
+    if (length == 0) {
+        return mr_jpeg_ac_single(0, MR_JPEG_LONG, MR_JPEG_NOWHERE, 0);
+    }
+    uint32_t symbol = symbol_of(book, buffer, length);
+    if ((symbol & 15) == 0) {
+        uint32_t leads = symbol >> 4 == 15 ? 16 : MR_JPEG_END;
+        return mr_jpeg_ac_single(length, leads, MR_JPEG_NOWHERE, 0);
+    }
+    return symbol_entry(buffer, length, symbol);
+}
+
+/* What comes where a lookup did not hold it, or too much. */
+INLINE mr_jpeg_ac_entry long_entry(const mr_jpeg_code_book *book, uint64_t buffer,
+                                   const mr_jpeg_ac_entry *entry) {
+    bool length_known = entry->leads == MR_JPEG_LONG && entry->bits > 0;
+    return length_known ? symbol_entry(buffer, entry->bits, (uint8_t)entry->value[0])
+                        : single_entry(book, buffer);
+}
+
+/* ---- Blocks ---- */
+
+/* From zigzag order to rows; past the end to the place behind the block. */
+static const uint8_t natural[MR_JPEG_BLOCK + 256] = {
+    0,  1,  8,  16, 9,
+    2,  3,  10, 17, 24,
+    32, 25, 18, 11, 4,
+    5,  12, 19, 26, 33,
+    40, 48, 41, 34, 27,
+    20, 13, 6,  7,  14,
+    21, 28, 35, 42, 49,
+    56, 57, 50, 43, 36,
+    29, 22, 15, 23, 30,
+    37, 44, 51, 58, 59,
+    52, 45, 38, 31, 39,
+    46, 53, 60, 61, 54,
+    47, 55, 62, 63, [MR_JPEG_BLOCK... MR_JPEG_BLOCK + 255] = MR_JPEG_BLOCK};
+
+/* What an entry holds goes to its places, counted from `at` on. */
+INLINE void apply(const mr_jpeg_ac_entry *entry, int16_t *block, const uint8_t *at) {
+    block[at[entry->place[0]]] = entry->value[0];
+    block[at[entry->place[1]]] = entry->value[1];
+}
+
+/* How many coefficients a block has that ends there; 0: it does not. */
+INLINE int32_t known_at_end(int64_t k) {
+    return k == MR_JPEG_BLOCK                                    ? MR_JPEG_BLOCK
+           : k >= MR_JPEG_END && k < MR_JPEG_END + MR_JPEG_BLOCK ? (int32_t)(k - MR_JPEG_END)
+                                                                 : 0;
+}
+
+/* The AC coefficients of a block. Returns how many coefficients are known then, 0 if something is
+ * wrong. An entry may hold a symbol of the next block where the first one fills this block: taken
+ * singly then. A lookup takes at most 10 bits, so 56 are enough for five. */
+INLINE int32_t ac_coefficients(mr_jpeg_bits *b, const mr_jpeg_ac_table *table, int16_t *block) {
+    const uint8_t *at = natural + 1, *const end = natural + MR_JPEG_BLOCK, *next;
+    const mr_jpeg_ac_entry *entry;
+    for (;;) {
+        refill(b);
+#pragma GCC unroll 5
+        for (int i = 0; i < LOOKUPS; i++) {
+            entry = &table->lookup[lookup_index(b)];
+            uint32_t bits = entry->bits;
+            next = at + entry->leads;
+            apply(entry, block, at);
+            if (__builtin_expect(next >= end, 0)) {
+                break;
+            }
+            at = next;
+            consume(b, bits);
+        }
+        if (__builtin_expect(next < end, 1)) {
+            continue;
+        }
+        int32_t known = known_at_end(next - natural);
+        if (known > 0) {
+            consume(b, entry->bits);
+            return known;
+        }
+        refill(b);
+        mr_jpeg_ac_entry single = long_entry(&table->book, b->buffer, entry);
+        apply(&single, block, at);
+        consume(b, single.bits);
+        at += single.leads;
+        if (at >= end) {
+            return known_at_end(at - natural);
+        }
+    }
+}
+
+/* Their bits alone. A lookup takes at most 18, so 56 are enough for three. */
+INLINE int32_t skip_coefficients(mr_jpeg_bits *b, const mr_jpeg_ac_table *table) {
+    int64_t k = 1, next;
+    mr_jpeg_skip_entry entry;
+    for (;;) {
+        refill(b);
+#pragma GCC unroll 3
+        for (int i = 0; i < SKIP_LOOKUPS; i++) {
+            entry = table->skip[lookup_index(b)];
+            next = k + entry.leads;
+            if (__builtin_expect(next >= MR_JPEG_BLOCK, 0)) {
+                break;
+            }
+            k = next;
+            consume(b, entry.bits);
+        }
+        if (__builtin_expect(next < MR_JPEG_BLOCK, 1)) {
+            continue;
+        }
+        int32_t known = known_at_end(next);
+        if (known > 0) {
+            consume(b, entry.bits);
+            return known;
+        }
+        refill(b);
+        mr_jpeg_ac_entry single = single_entry(&table->book, b->buffer);
+        consume(b, single.bits);
+        k += single.leads;
+        if (k >= MR_JPEG_BLOCK) {
+            return known_at_end(k);
+        }
+    }
+}
+
+/* As an entry of the DC table. */
+INLINE int32_t dc_difference(mr_jpeg_bits *b, const mr_jpeg_dc_table *table) {
+    refill(b);
+    int32_t entry = table->lookup[lookup_index(b)];
+    if (__builtin_expect((entry & 0xFF) == 0, 0)) {
+        entry = long_dc(&table->book, b->buffer);
+    }
+    consume(b, (uint64_t)entry & 0xFF);
+    return entry;
+}
+
+/* n MCUs whose bytes are all there, or end before. The state of the bits is kept in registers. */
+INLINE bool run_mcus(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8_t *known,
+                     const bool keep) {
+    const mr_jpeg_mcu *mcu = scan->mcu;
+    mr_jpeg_bits bits = scan->bits;
+    const uint8_t *limit = scan->data + scan->filled + sizeof bits.buffer;
+    for (int64_t i = 0; i < n; i++) {
+        for (int32_t k = 0; k < mcu->n_blocks; k++) {
+            const mr_jpeg_mcu_block *of = &mcu->blocks[k];
+            int32_t difference = dc_difference(&bits, of->dc);
+            int32_t dc = scan->predictors[of->component] + (difference >> 16);
+            scan->predictors[of->component] = dc;
+            int32_t count = keep ? ac_coefficients(&bits, of->ac, coefficients)
+                                 : skip_coefficients(&bits, of->ac);
+            bool right = (difference & 0xFF) > 0 && count > 0 && dc == (int16_t)dc;
+            if (!right || bits.next > limit) {
+                return false;
+            }
+            if (keep) {
+                coefficients[0] = (int16_t)dc;
+                *known++ = (uint8_t)count;
+                coefficients += MR_JPEG_BLOCK;
+            }
+        }
+    }
+    scan->bits = bits;
+    return true;
+}
+
+static bool decode_plain(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8_t *known) {
+    return run_mcus(scan, n, coefficients, known, true);
+}
+
+static bool skip_plain(mr_jpeg_scan *scan, int64_t n) {
+    return run_mcus(scan, n, NULL, NULL, false);
+}
+
+#if defined(__x86_64__)
+/* Shifts by a variable number are what all this consists of: BMI2 has better ones. */
+#define BMI2 __attribute__((target("bmi,bmi2")))
+BMI2 static bool decode_bmi2(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8_t *known) {
+    return run_mcus(scan, n, coefficients, known, true);
+}
+
+BMI2 static bool skip_bmi2(mr_jpeg_scan *scan, int64_t n) {
+    return run_mcus(scan, n, NULL, NULL, false);
+}
+#else
+#define decode_bmi2 decode_plain
+#define skip_bmi2 skip_plain
+#endif
+
+/* ---- Bytes ---- */
+size_t mr_jpeg_scan_memory(size_t size, size_t scan) {
+    return size - scan + ZEROS + MR_JPEG_MARGIN + (size_t)2 * AHEAD;
+}
+
+static size_t bytes_taken(const mr_jpeg_scan *scan) {
+    return (size_t)(scan->bits.next - scan->data) - scan->bits.count / 8;
+}
+
+/* Reads on until `need` bytes are there that were not taken, or the piece ends. */
+static void fill(mr_jpeg_scan *scan, size_t need) {
+    need += bytes_taken(scan) + AHEAD;
+    while (scan->filled < need && !scan->ended) {
+        size_t left = scan->size - scan->read, n = left < STEP ? left : STEP, written;
+        scan->read += scan->kernels->jpeg.unstuff(scan->data + scan->filled,
+                                                  scan->bytes + scan->read, n, &written);
+        scan->filled += written;
+        left = scan->size - scan->read;
+        const uint8_t *at = scan->bytes + scan->read;
+        scan->ended = left == 0 || (at[0] == 0xFF && (left == 1 || at[1] != 0));
+        if (scan->ended) {
+            memset(scan->data + scan->filled, 0, ZEROS);
+        }
+    }
+}
+
+/* Whether every byte of the piece was taken, up to this marker; the last byte's bits need not be
+ * all taken. */
+static bool piece_ends_with(mr_jpeg_scan *scan, int marker) {
+    fill(scan, 0);
+    return scan->ended && bytes_taken(scan) == scan->filled && scan->size - scan->read >= 2 &&
+           scan->bytes[scan->read + 1] == marker;
+}
+
+static void begin_piece(mr_jpeg_scan *scan, size_t byte) {
+    scan->segment = byte;
+    scan->read = byte;
+    scan->filled = 0;
+    scan->ended = false;
+    scan->counted = 0;
+    scan->stuffed = 0;
+    scan->bits = (mr_jpeg_bits){.next = scan->data};
+}
+
+void mr_jpeg_scan_begin(mr_jpeg_scan *scan, const mr_jpeg_place *place, int64_t mcu) {
+    begin_piece(scan, place->byte);
+    memcpy(scan->predictors, place->predictors, sizeof scan->predictors);
+    if (scan->interval > 0) {
+        scan->left = scan->interval - (int32_t)(mcu % scan->interval);
+        scan->restarts = (int32_t)(mcu / scan->interval % 8);
+    }
+    if (place->bit > 0) {
+        fill(scan, 1);
+        refill(&scan->bits);
+        consume(&scan->bits, place->bit);
+    }
+}
+
+static bool restart(mr_jpeg_scan *scan) {
+    if (!piece_ends_with(scan, MR_JPEG_RST0 + scan->restarts)) {
+        return false;
+    }
+    begin_piece(scan, scan->read + 2);
+    memset(scan->predictors, 0, sizeof scan->predictors);
+    scan->restarts = (scan->restarts + 1) % 8;
+    scan->left = scan->interval;
+    return true;
+}
+
+/* Up to n MCUs at once: how many. */
+static int64_t next_chunk(const mr_jpeg_scan *scan, int64_t n) {
+    n = n < CHUNK ? n : CHUNK;
+    return scan->interval > 0 && scan->left < n ? scan->left : n;
+}
+
+/* Whether no more was taken than there was. */
+static bool within_piece(const mr_jpeg_scan *scan) {
+    return !scan->ended ||
+           (size_t)(scan->bits.next - scan->data) * 8 - scan->bits.count <= scan->filled * 8;
+}
+
+static bool run_all(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8_t *known) {
+    bool bmi2 = scan->kernels->cpu & MR_CPU_AVX2;
+    size_t blocks = (size_t)scan->mcu->n_blocks;
+    while (n > 0) {
+        if (scan->interval > 0 && scan->left == 0 && !restart(scan)) {
+            return false;
+        }
+        int64_t some = next_chunk(scan, n);
+        fill(scan, (size_t)some * blocks * BLOCK_BYTES);
+        bool right = !coefficients
+                         ? (bmi2 ? skip_bmi2 : skip_plain)(scan, some)
+                         : (bmi2 ? decode_bmi2 : decode_plain)(scan, some, coefficients, known);
+        if (!right || !within_piece(scan)) {
+            return false;
+        }
+        n -= some;
+        scan->left -= scan->interval > 0 ? (int32_t)some : 0;
+        if (coefficients) {
+            coefficients += (size_t)some * blocks * MR_JPEG_BLOCK;
+            known += (size_t)some * blocks;
+        }
+    }
+    return true;
+}
+
+bool mr_jpeg_scan_decode(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8_t *known) {
+    return run_all(scan, n, coefficients, known);
+}
+
+bool mr_jpeg_scan_skip(mr_jpeg_scan *scan, int64_t n) {
+    return run_all(scan, n, NULL, NULL);
+}
+
+bool mr_jpeg_scan_ends(mr_jpeg_scan *scan) {
+    return piece_ends_with(scan, MR_JPEG_EOI);
+}
+
+/* ---- Places ---- */
+bool mr_jpeg_scan_place(mr_jpeg_scan *scan, mr_jpeg_place *place) {
+    if (scan->interval > 0 && scan->left == 0 && !restart(scan)) {
+        return false;
+    }
+    size_t bits = (size_t)(scan->bits.next - scan->data) * 8 - scan->bits.count;
+    const uint8_t *from = scan->data + scan->counted, *to = scan->data + bits / 8;
+    scan->counted = bits / 8;
+    for (; (from = memchr(from, 0xFF, (size_t)(to - from))) != NULL; from++) {
+        scan->stuffed++;
+    }
+    place->byte = scan->segment + bits / 8 + scan->stuffed;
+    place->bit = (uint32_t)(bits % 8);
+    memcpy(place->predictors, scan->predictors, sizeof place->predictors);
+    return true;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jpeg_huffman.h - Huffman codes of a baseline JPEG as tables to decode by.
+ *
+ * Nearly every file has codes of its own, so the tables are made for every image: they are small
+ * (they must stay in the fastest cache, too) and quick to make. */
+#ifndef MR_CODECS_JPEG_HUFFMAN_H
+#define MR_CODECS_JPEG_HUFFMAN_H
+
+#include "codecs/jpeg_markers.h"
+
+enum { MR_JPEG_LOOKUP_BITS = 10, MR_JPEG_LOOKUPS = 1 << MR_JPEG_LOOKUP_BITS };
+
+/* The codes themselves, for those longer than a lookup. Codes of a length are consecutive numbers,
+ * and so are their symbols. */
+typedef struct mr_jpeg_code_book {
+    uint32_t limit[18]; /* of a length: 1 past its last code, as the first of 16 bits; [17]: none */
+    int32_t distance[17]; /* from a code of that length to the place of its symbol */
+    const uint8_t *symbols;
+} mr_jpeg_code_book;
+
+/* What MR_JPEG_LOOKUP_BITS bits hold of DC: the difference in the upper half; in the lower its
+ * bits, 0 where it takes more. */
+typedef struct mr_jpeg_dc_table {
+    int32_t lookup[MR_JPEG_LOOKUPS];
+    mr_jpeg_code_book book;
+} mr_jpeg_dc_table;
+
+/* What they hold of AC: up to two coefficients, or one and the end of the block. Made as one
+ * number, whose fields are added; read field by field, which costs less than taking a number apart.
+ */
+enum { MR_JPEG_END = 128, MR_JPEG_NOWHERE = 64, MR_JPEG_LONG = 255 };
+
+typedef union mr_jpeg_ac_entry {
+    uint64_t number;
+    struct {
+        uint8_t bits;     /* how many that takes */
+        uint8_t leads;    /* how far: coefficients passed, and MR_JPEG_END for the end.
+                             MR_JPEG_LONG: a symbol and its value take more bits; `bits` is the length
+                             of the code, 0 if that takes more, too, and value[0] is the symbol */
+        uint8_t place[2]; /* how far ahead a coefficient lies; MR_JPEG_NOWHERE or more: none */
+        int16_t value[2];
+    };
+} mr_jpeg_ac_entry;
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields are laid out for this order");
+
+/* One of one symbol. */
+static inline mr_jpeg_ac_entry mr_jpeg_ac_single(uint32_t bits, uint32_t leads, uint32_t place,
+                                                 int32_t value) {
+    return (mr_jpeg_ac_entry){.number = (uint64_t)bits | (uint64_t)leads << 8 |
+                                        (uint64_t)place << 16 | (uint64_t)MR_JPEG_NOWHERE << 24 |
+                                        (uint64_t)(uint16_t)value << 32};
+}
+
+/* The same for one who only wants to get past: values need not be seen, so that most lookups hold
+ * two or three symbols. MR_JPEG_LONG as above. */
+enum { MR_JPEG_SKIP_BITS_MAX = 18 };
+
+typedef struct mr_jpeg_skip_entry {
+    uint8_t bits; /* up to MR_JPEG_SKIP_BITS_MAX */
+    uint8_t leads;
+} mr_jpeg_skip_entry;
+
+typedef struct mr_jpeg_ac_table {
+    mr_jpeg_ac_entry lookup[MR_JPEG_LOOKUPS];
+    mr_jpeg_skip_entry skip[MR_JPEG_LOOKUPS]; /* made by mr_jpeg_make_skip */
+    mr_jpeg_code_book book;
+} mr_jpeg_ac_table;
+
+/* False for codes that libjpeg refuses. */
+bool mr_jpeg_make_dc(mr_jpeg_dc_table *table, mr_jpeg_codes codes);
+bool mr_jpeg_make_ac(mr_jpeg_ac_table *table, mr_jpeg_codes codes);
+
+/* For codes that mr_jpeg_make_ac took. */
+void mr_jpeg_make_skip(mr_jpeg_ac_table *table, mr_jpeg_codes codes);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tar.h - the entries of a tar file in memory: ustar, GNU long names, pax. */
+#ifndef MR_CODECS_TAR_H
+#define MR_CODECS_TAR_H
+
+#include <millrace/types.h>
+
+enum { MR_TAR_BLOCK = 512, MR_TAR_NAME = 4096 };
+
+typedef struct mr_tar_entry {
+    int64_t offset; /* of its first header, which may be one that only carries a long name */
+    int64_t data;   /* of its bytes */
+    int64_t size;   /* of its bytes */
+    int64_t next;   /* of what follows */
+    bool is_file;   /* a regular file; else it has no bytes that count */
+    char name[MR_TAR_NAME];
+    size_t name_length;
+} mr_tar_entry;
+
+/* The entry whose headers begin at `at`. MR_END: the archive ends there. On failure err->offset is
+ * the byte in `data`. Always goes forward: next > at. */
+mr_status mr_tar_next(const unsigned char *data, size_t size, int64_t at, mr_tar_entry *out,
+                      mr_error *err);
+
+/* A file's part in a sample, by WebDataset's rules: the first dot of the last part of the name ends
+ * the key; what follows is the extension. False: the file belongs to no sample. */
+typedef struct mr_tar_part {
+    size_t key_length;
+    const char *extension; /* terminated */
+} mr_tar_part;
+
+bool mr_tar_part_of(const mr_tar_entry *entry, mr_tar_part *out);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unpack.c - see unpack.h. Files may consist of several gzip members, zstd or lz4 frames. Memory
+ * grows with what was unpacked, never with what a header promises. */
+#include "codecs/unpack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+
+#if defined(MR_HAVE_ZLIB)
+#include <zlib.h>
+#endif
+#if defined(MR_HAVE_ZSTD)
+#include <zstd.h>
+#endif
+#if defined(MR_HAVE_LZ4)
+#include <lz4frame.h>
+#endif
+
+static bool ends_in(const char *path, const char *ending) {
+    size_t length = strlen(path), n = strlen(ending);
+    return length > n && strcmp(path + length - n, ending) == 0;
+}
+
+mr_packing mr_packing_of(const char *path) {
+    if (ends_in(path, ".gz") || ends_in(path, ".tgz")) {
+        return MR_GZIP;
+    }
+    if (ends_in(path, ".lz4")) {
+        return MR_LZ4;
+    }
+    return ends_in(path, ".zst") || ends_in(path, ".zstd") ? MR_ZSTD : MR_NOT_PACKED;
+}
+
+/* What was unpacked so far; one byte more than `limit` shows that there is more. */
+typedef struct sink {
+    unsigned char *data;
+    size_t n, capacity, limit;
+    bool head;
+} sink;
+
+#if defined(MR_HAVE_ZLIB) || defined(MR_HAVE_ZSTD) || defined(MR_HAVE_LZ4)
+static bool is_full(const sink *s) {
+    return s->head && s->n >= s->limit;
+}
+
+static mr_status make_room(sink *s, mr_error *err) {
+    enum { LEAST = 1 << 16 };
+    if (s->n > s->limit) {
+        mr_fail(err, MR_E_LIMIT, "unpacks to more than %zu bytes", s->limit);
+        mr_hint(err, "allow more with max_unpacked_bytes, if the file is not made to harm");
+        return MR_E_LIMIT;
+    }
+    if (s->n < s->capacity) {
+        return MR_OK;
+    }
+    size_t capacity = s->capacity < LEAST ? LEAST : s->capacity * 2;
+    capacity = capacity > s->limit ? s->limit + 1 : capacity;
+    unsigned char *data = realloc(s->data, capacity);
+    if (!data) {
+        return mr_fail_memory(err, capacity);
+    }
+    s->data = data;
+    s->capacity = capacity;
+    return MR_OK;
+}
+
+static mr_status damaged(const char *what, size_t at, mr_error *err) {
+    mr_fail(err, MR_E_CORRUPT, "%s", what);
+    if (err) {
+        err->offset = (int64_t)at;
+    }
+    return MR_E_CORRUPT;
+}
+#endif
+
+#if defined(MR_HAVE_ZLIB)
+static mr_status inflate_all(z_stream *z, const unsigned char *data, size_t size, sink *s,
+                             mr_error *err) {
+    enum { PIECE = 1 << 30 };
+    size_t at = 0;
+    int result = Z_OK;
+    while (!is_full(s) && (at < size || result != Z_STREAM_END)) {
+        MR_TRY(make_room(s, err));
+        if (result == Z_STREAM_END && (inflateReset(z) != Z_OK || data[at] != 0x1f)) {
+            return damaged("something other than gzip follows", at, err);
+        }
+        z->next_in = (Bytef *)(uintptr_t)(data + at);
+        z->avail_in = (uInt)(size - at < PIECE ? size - at : PIECE);
+        z->next_out = s->data + s->n;
+        z->avail_out = (uInt)(s->capacity - s->n < PIECE ? s->capacity - s->n : PIECE);
+        uInt in = z->avail_in, out = z->avail_out;
+        result = inflate(z, Z_NO_FLUSH);
+        at += in - z->avail_in;
+        s->n += out - z->avail_out;
+        if (result != Z_OK && result != Z_STREAM_END) {
+            return damaged(at < size ? "not valid gzip" : "the gzip file is cut off", at, err);
+        }
+    }
+    return MR_OK;
+}
+
+static mr_status unpack_gzip(const void *data, size_t size, sink *s, mr_error *err) {
+    z_stream z = {0};
+    if (inflateInit2(&z, 15 + 16) != Z_OK) {
+        return mr_fail_memory(err, 0);
+    }
+    mr_status status = inflate_all(&z, data, size, s, err);
+    inflateEnd(&z);
+    return status;
+}
+#else
+static mr_status unpack_gzip(const void *data, size_t size, sink *s, mr_error *err) {
+    (void)data, (void)size, (void)s;
+    return mr_fail(err, MR_E_UNSUPPORTED, "built without zlib: .gz cannot be read");
+}
+#endif
+
+#if defined(MR_HAVE_ZSTD)
+static mr_status unpack_frames(ZSTD_DCtx *context, const void *data, size_t size, sink *s,
+                               mr_error *err) {
+    ZSTD_inBuffer in = {data, size, 0};
+    size_t left = 1; /* 0: a frame is complete */
+    while (!is_full(s) && (in.pos < size || left != 0)) {
+        MR_TRY(make_room(s, err));
+        ZSTD_outBuffer out = {s->data, s->capacity, s->n};
+        size_t before = in.pos;
+        left = ZSTD_decompressStream(context, &out, &in);
+        if (ZSTD_isError(left)) {
+            return damaged("not valid zstd", in.pos, err);
+        }
+        if (in.pos == before && out.pos == s->n) {
+            return damaged("the zstd file is cut off", in.pos, err);
+        }
+        s->n = out.pos;
+    }
+    return MR_OK;
+}
+
+static mr_status unpack_zstd(const void *data, size_t size, sink *s, mr_error *err) {
+    ZSTD_DCtx *context = ZSTD_createDCtx();
+    if (!context) {
+        return mr_fail_memory(err, 0);
+    }
+    mr_status status = unpack_frames(context, data, size, s, err);
+    ZSTD_freeDCtx(context);
+    return status;
+}
+#else
+static mr_status unpack_zstd(const void *data, size_t size, sink *s, mr_error *err) {
+    (void)data, (void)size, (void)s;
+    return mr_fail(err, MR_E_UNSUPPORTED, "built without libzstd: .zst cannot be read");
+}
+#endif
+
+#if defined(MR_HAVE_LZ4)
+static mr_status unpack_lz4_frames(LZ4F_dctx *context, const unsigned char *data, size_t size,
+                                   sink *s, mr_error *err) {
+    size_t at = 0, left = 1; /* 0: a frame is complete */
+    while (!is_full(s) && (at < size || left != 0)) {
+        MR_TRY(make_room(s, err));
+        size_t in = size - at, out = s->capacity - s->n;
+        left = LZ4F_decompress(context, s->data + s->n, &out, data + at, &in, NULL);
+        if (LZ4F_isError(left)) {
+            return damaged("not valid lz4", at, err);
+        }
+        if (in == 0 && out == 0) {
+            return damaged("the lz4 file is cut off", at, err);
+        }
+        at += in;
+        s->n += out;
+    }
+    return MR_OK;
+}
+
+static mr_status unpack_lz4(const void *data, size_t size, sink *s, mr_error *err) {
+    LZ4F_dctx *context = NULL;
+    if (LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION))) {
+        return mr_fail_memory(err, 0);
+    }
+    mr_status status = unpack_lz4_frames(context, data, size, s, err);
+    LZ4F_freeDecompressionContext(context);
+    return status;
+}
+#else
+static mr_status unpack_lz4(const void *data, size_t size, sink *s, mr_error *err) {
+    (void)data, (void)size, (void)s;
+    return mr_fail(err, MR_E_UNSUPPORTED, "built without liblz4: .lz4 cannot be read");
+}
+#endif
+
+mr_status mr_unpack_file(mr_packing packing, const void *data, size_t size, size_t limit, bool head,
+                         unsigned char **out, size_t *n, mr_error *err) {
+    sink s = {.limit = limit, .head = head};
+    mr_status status = packing == MR_GZIP  ? unpack_gzip(data, size, &s, err)
+                       : packing == MR_LZ4 ? unpack_lz4(data, size, &s, err)
+                                           : unpack_zstd(data, size, &s, err);
+    if (status == MR_OK && s.n > limit && !head) {
+        status = mr_fail(err, MR_E_LIMIT, "unpacks to more than %zu bytes", limit);
+    }
+    if (status < 0) {
+        free(s.data);
+        s = (sink){0};
+    }
+    *out = s.data;
+    *n = s.n < limit ? s.n : limit;
+    return status;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unpack.h - a whole compressed file, unpacked into memory. */
+#ifndef MR_CODECS_UNPACK_H
+#define MR_CODECS_UNPACK_H
+
+#include <millrace/types.h>
+
+typedef enum mr_packing { MR_NOT_PACKED, MR_GZIP, MR_ZSTD, MR_LZ4 } mr_packing;
+
+/* By the name's ending: .gz, .tgz, .zst, .zstd, .lz4. */
+mr_packing mr_packing_of(const char *path);
+
+/* *out has *n bytes and is freed with free. More than `limit` bytes are MR_E_LIMIT, and no more
+ * memory than that (and what was unpacked before it) is ever taken; with `head` the first `limit`
+ * bytes are all that is asked for. err->offset is the byte of the packed file. */
+mr_status mr_unpack_file(mr_packing packing, const void *data, size_t size, size_t limit, bool head,
+                         unsigned char **out, size_t *n, mr_error *err);
+
+#endif

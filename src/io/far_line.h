@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* far_line.h - many ranges of objects on their way at once, over HTTP, by one thread.
+ *
+ * A task is asked for until it is there or cannot be: a request that fails for now (a server that
+ * is busy, a connection that breaks, bytes that stop coming) is sent again after a while, with more
+ * time each time; one that hangs longer than others do is sent a second time beside the first.
+ * How many requests are under way follows from what that brings: see pace in far_line.c. Whatever a
+ * server sends, a task ends, with the bytes of the version it was asked for or with an error that
+ * says which object, which bytes, what the server said and how often it was asked. */
+#ifndef MR_IO_FAR_LINE_H
+#define MR_IO_FAR_LINE_H
+
+#include "io/far_reply.h"
+
+typedef struct mr_far_line mr_far_line;
+
+/* Zeroed, then filled in by the caller up to `user`; the caller's again when done is called. */
+typedef struct mr_far_task {
+    const char *path;       /* may be pinned; lives as long as the task */
+    const char *query;      /* (optional) as it is sent: for listings */
+    int64_t offset, length; /* length -1: all of it */
+    int64_t limit;          /* with length -1: refuse more */
+    void *to;               /* room for `length` bytes */
+    bool look;              /* for the version alone */
+    /* (length -1) Sets `to`, for `size` bytes; NULL: there is no memory. False: not now, and it is
+     * asked again soon. */
+    bool (*place)(struct mr_far_task *task, size_t size);
+    void (*done)(struct mr_far_task *task); /* may start others */
+    void *user;
+
+    mr_status status; /* when done */
+    mr_error err;
+    size_t size; /* bytes that came */
+    mr_far_pin version;
+    int32_t tries;                    /* requests */
+    int64_t begun, first_byte, ended; /* nanoseconds of the monotonic clock: asked for, the first
+                                         byte of the request that counted, done */
+
+    /* the line's */
+    mr_far_range range;
+    char *address;
+    int64_t not_before, placed;
+    int32_t running, redirects;
+    bool hedged, settled;
+    struct mr_far_task *next, *before;
+} mr_far_task;
+
+typedef struct mr_far_figures {
+    int64_t requests, retries, hedges, bytes;
+    int32_t in_flight, width; /* requests; how many there may be */
+    double first_byte;        /* seconds until it came, a moving mean */
+    double slow;              /* seconds after which a request is among the slowest hundredth */
+} mr_far_figures;
+
+mr_status mr_far_line_open(mr_far_line **out, mr_error *err);
+void mr_far_line_close(mr_far_line *line); /* tasks end as cancelled; NULL is allowed */
+
+void mr_far_line_start(mr_far_line *line, mr_far_task *task);
+
+/* Does what can be done now, then waits up to so many milliseconds for more. Returns how many tasks
+ * are not done. */
+int64_t mr_far_line_run(mr_far_line *line, int milliseconds);
+void mr_far_line_wake(mr_far_line *line);   /* any thread: ends the wait */
+void mr_far_line_cancel(mr_far_line *line); /* all tasks end */
+
+int64_t mr_far_line_free(const mr_far_line *line); /* tasks that would be sent at once */
+void mr_far_line_figures(const mr_far_line *line, mr_far_figures *out);
+
+#endif

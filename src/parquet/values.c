@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* values.c - the values of a page, in each of the format's encodings.
+ *
+ * Values come out in the physical form: numbers and fixed bytes as they are stored, booleans as
+ * bytes, strings as pointer and length. */
+#include <string.h>
+
+#include "parquet/parts.h"
+
+#define SOME                                                                                       \
+    1024 /* indices that are unpacked before they are looked up: they stay in the cache            \
+          */
+
+mr_status mr_pq_damaged(mr_pq_chunk_state *state, int32_t encoding) {
+    return mr_fail(state->err, MR_E_CORRUPT, "a page in encoding %s is damaged",
+                   mr_pq_encoding_name(encoding));
+}
+
+/* ---- PLAIN ---- */
+static bool plain_strings(mr_pq_bytes bytes, mr_pq_bytes *out, int64_t n) {
+    const uint8_t *at = bytes.data, *end = at + bytes.size;
+    for (int64_t i = 0; i < n; i++) {
+        if (end - at < 4) {
+            return false;
+        }
+        uint32_t size = mr_pq_load_u32(at);
+        at += 4;
+        if (size > (size_t)(end - at)) {
+            return false;
+        }
+        out[i] = (mr_pq_bytes){at, size};
+        at += size;
+    }
+    return true;
+}
+
+static bool plain(const mr_pq_chunk_state *state, mr_pq_bytes bytes, void *out, int64_t n) {
+    size_t count = (size_t)n, size;
+    if (state->column->physical == MR_PQ_BYTES) {
+        return plain_strings(bytes, out, n);
+    }
+    if (state->column->physical == MR_PQ_BOOLEAN) {
+        if ((count + 7) / 8 > bytes.size) {
+            return false;
+        }
+        state->decoder->kernels->unpack_bits(out, bytes.data, count);
+        return true;
+    }
+    if (__builtin_mul_overflow(count, state->width, &size) || size > bytes.size) {
+        return false;
+    }
+    if (size > 0) {
+        memcpy(out, bytes.data, size);
+    }
+    return true;
+}
+
+/* ---- Dictionaries ---- */
+static void look_up(const mr_pq_chunk_state *state, uint8_t *out, const uint32_t *index, size_t n) {
+    const mr_column_kernels *kernels = state->decoder->kernels;
+    const uint8_t *table = state->dictionary;
+    size_t width = state->width;
+    switch (width) {
+    case 4:
+        kernels->gather_4(out, table, index, n);
+        break;
+    case 8:
+        kernels->gather_8(out, table, index, n);
+        break;
+    case 16:
+        kernels->gather_16(out, table, index, n);
+        break;
+    default:
+        for (size_t i = 0; i < n; i++) {
+            memcpy(out + i * width, table + index[i] * width, width);
+        }
+    }
+}
+
+/* The same entry n times: copies that double, up to what the nearest cache holds. */
+static void repeat(uint8_t *out, const uint8_t *entry, size_t width, size_t n) {
+    size_t all = n * width, done = width, most = width > 4096 ? width : 4096 - 4096 % width;
+    memcpy(out, entry, width);
+    while (done < all) {
+        size_t here = done < most ? done : most;
+        here = here < all - done ? here : all - done;
+        memcpy(out + done, out, here);
+        done += here;
+    }
+}
+
+static bool dictionary(const mr_pq_chunk_state *state, mr_pq_bytes bytes, void *out, int64_t n) {
+    uint32_t index[SOME];
+    uint8_t *to = out;
+    uint64_t entries = state->n_dictionary < 0 ? 0 : (uint64_t)state->n_dictionary;
+    if (n == 0) {
+        return true;
+    }
+    if (bytes.size < 1) {
+        return false;
+    }
+    mr_pq_runs runs = mr_pq_runs_of((mr_pq_bytes){bytes.data + 1, bytes.size - 1}, bytes.data[0],
+                                    state->decoder->kernels);
+    while (n > 0) {
+        if (!mr_pq_runs_next(&runs)) {
+            return false;
+        }
+        int64_t here = n < runs.left ? n : runs.left;
+        if (runs.packed) {
+            here = here < SOME ? here : SOME;
+            if (!mr_pq_runs_u32(&runs, index, here) ||
+                state->decoder->kernels->largest(index, (size_t)here) >= entries) {
+                return false;
+            }
+            look_up(state, to, index, (size_t)here);
+        } else {
+            if (runs.value >= entries) {
+                return false;
+            }
+            repeat(to, (const uint8_t *)state->dictionary + runs.value * state->width, state->width,
+                   (size_t)here);
+            runs.left -= here;
+        }
+        to += (size_t)here * state->width;
+        n -= here;
+    }
+    return true;
+}
+
+/* ---- RLE: booleans, behind their length ---- */
+static bool rle_booleans(const mr_pq_chunk_state *state, mr_pq_bytes bytes, void *out, int64_t n) {
+    if (state->column->physical != MR_PQ_BOOLEAN || bytes.size < 4) {
+        return n == 0;
+    }
+    uint32_t size = mr_pq_load_u32(bytes.data);
+    if (size > bytes.size - 4) {
+        return false;
+    }
+    mr_pq_runs runs =
+        mr_pq_runs_of((mr_pq_bytes){bytes.data + 4, size}, 1, state->decoder->kernels);
+    if (!mr_pq_runs_u8(&runs, out, n)) {
+        return false;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        ((uint8_t *)out)[i] &= 1; /* a run's value has a whole byte */
+    }
+    return true;
+}
+
+/* ---- Differences ---- */
+static bool delta_integers(const mr_pq_chunk_state *state, mr_pq_bytes bytes, void *out,
+                           int64_t n) {
+    const uint8_t *at = bytes.data;
+    bool integer = state->column->physical == MR_PQ_INT32 || state->column->physical == MR_PQ_INT64;
+    return integer && mr_pq_delta(state->decoder->kernels, &at, at + bytes.size,
+                                  (int32_t)state->width, out, n);
+}
+
+/* Lengths, then all bytes. *at goes behind the lengths; false: damaged, or no memory. */
+static const int32_t *take_lengths(const mr_pq_chunk_state *state, mr_pq_scratch *scratch,
+                                   const uint8_t **at, const uint8_t *end, int64_t n) {
+    int32_t *lengths = (int32_t *)(void *)mr_pq_scratch_take(scratch, (size_t)n * sizeof *lengths);
+    return lengths && mr_pq_delta(state->decoder->kernels, at, end, 4, lengths, n) ? lengths : NULL;
+}
+
+static bool delta_lengths(const mr_pq_chunk_state *state, mr_pq_bytes bytes, mr_pq_bytes *out,
+                          int64_t n) {
+    const uint8_t *at = bytes.data, *end = at + bytes.size;
+    if (state->column->physical != MR_PQ_BYTES) {
+        return false;
+    }
+    const int32_t *lengths = take_lengths(state, &state->decoder->lengths, &at, end, n);
+    for (int64_t i = 0; lengths && i < n; i++) {
+        if (lengths[i] < 0 || lengths[i] > end - at) {
+            return false;
+        }
+        out[i] = (mr_pq_bytes){at, (size_t)lengths[i]};
+        at += lengths[i];
+    }
+    return lengths;
+}
+
+/* Each string is the beginning of the one before and bytes of its own; so strings are made anew, in
+ * memory whose size the lengths tell. */
+typedef struct fronts {
+    const int32_t *prefix, *suffix;
+    const uint8_t *at, *end;
+    uint64_t total;
+} fronts;
+
+static bool check_fronts(fronts *f, int64_t n) {
+    int64_t before = 0, own = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (f->prefix[i] < 0 || f->suffix[i] < 0 || f->prefix[i] > before) {
+            return false;
+        }
+        before = (int64_t)f->prefix[i] + f->suffix[i];
+        own += f->suffix[i];
+        f->total += (uint64_t)before;
+    }
+    return own <= f->end - f->at;
+}
+
+static mr_status delta_strings(mr_pq_chunk_state *state, mr_pq_bytes bytes, void *out, int64_t n) {
+    fronts f = {.at = bytes.data, .end = bytes.data + bytes.size};
+    bool fixed = state->column->physical == MR_PQ_FIXED;
+    f.prefix = take_lengths(state, &state->decoder->prefixes, &f.at, f.end, n);
+    f.suffix = f.prefix ? take_lengths(state, &state->decoder->lengths, &f.at, f.end, n) : NULL;
+    if ((!fixed && state->column->physical != MR_PQ_BYTES) || !f.suffix || !check_fronts(&f, n)) {
+        return mr_pq_damaged(state, MR_PQ_DELTA_BYTE_ARRAY);
+    }
+    uint8_t *to = fixed ? out : mr_pq_own(state, (size_t)f.total + 1, 1);
+    const uint8_t *before = to;
+    if (!to) {
+        return MR_E_MEMORY;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        size_t prefix = (size_t)f.prefix[i], suffix = (size_t)f.suffix[i];
+        if (fixed && prefix + suffix != state->width) {
+            return mr_pq_damaged(state, MR_PQ_DELTA_BYTE_ARRAY);
+        }
+        memmove(to, before, prefix);
+        memcpy(to + prefix, f.at, suffix);
+        if (!fixed) {
+            ((mr_pq_bytes *)out)[i] = (mr_pq_bytes){to, prefix + suffix};
+        }
+        f.at += suffix;
+        before = to;
+        to += prefix + suffix;
+    }
+    return MR_OK;
+}
+
+static bool split_bytes(const mr_pq_chunk_state *state, mr_pq_bytes bytes, void *out, int64_t n) {
+    mr_pq_physical physical = state->column->physical;
+    size_t size;
+    if (physical == MR_PQ_BOOLEAN || physical == MR_PQ_INT96 || physical == MR_PQ_BYTES ||
+        __builtin_mul_overflow((size_t)n, state->width, &size) || size != bytes.size) {
+        return false;
+    }
+    state->decoder->kernels->join_bytes(out, bytes.data, (size_t)n, state->width);
+    return true;
+}
+
+mr_status mr_pq_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq_bytes bytes, void *out,
+                       int64_t n) {
+    bool right = false;
+    switch (encoding) {
+    case MR_PQ_PLAIN:
+        right = plain(state, bytes, out, n);
+        break;
+    case MR_PQ_PLAIN_DICTIONARY:
+    case MR_PQ_RLE_DICTIONARY:
+        right = dictionary(state, bytes, out, n);
+        break;
+    case MR_PQ_RLE:
+        right = rle_booleans(state, bytes, out, n);
+        break;
+    case MR_PQ_DELTA_BINARY_PACKED:
+        right = delta_integers(state, bytes, out, n);
+        break;
+    case MR_PQ_DELTA_LENGTH_BYTE_ARRAY:
+        right = delta_lengths(state, bytes, out, n);
+        break;
+    case MR_PQ_DELTA_BYTE_ARRAY:
+        return delta_strings(state, bytes, out, n);
+    case MR_PQ_BYTE_STREAM_SPLIT:
+        right = split_bytes(state, bytes, out, n);
+        break;
+    default:
+        return mr_fail(state->err, MR_E_UNSUPPORTED, "values are in encoding %s (%d)",
+                       mr_pq_encoding_name(encoding), encoding);
+    }
+    return right ? MR_OK : mr_pq_damaged(state, encoding);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vector.c - the memory of vectors and decoders, and what is done to a vector when its last page is
+ * in: lists end, nulls are refused or filled, values take the type of their field. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "parquet/parts.h"
+
+#define DEFAULT_LIMIT ((int64_t)4 << 30)
+
+/* ---- Memory ---- */
+typedef struct owned_piece {
+    void *memory;
+    size_t size;
+} owned_piece;
+
+typedef struct mr_pq_owned {
+    const mr_allocator *allocator;
+    owned_piece *pieces;
+    size_t n, capacity;
+} mr_pq_owned;
+
+uint8_t *mr_pq_scratch_take(mr_pq_scratch *scratch, size_t size) {
+    if (size > SIZE_MAX / 2) {
+        return NULL;
+    }
+    if (size + 32 > scratch->capacity) {
+        free(scratch->data);
+        scratch->capacity = size + size / 4 + 32;
+        scratch->data = malloc(scratch->capacity);
+        scratch->capacity = scratch->data ? scratch->capacity : 0;
+    }
+    return scratch->data;
+}
+
+static bool room_for_piece(mr_pq_owned *owned) {
+    if (owned->n < owned->capacity) {
+        return true;
+    }
+    size_t capacity = owned->capacity * 2 + 8;
+    owned_piece *larger = realloc(owned->pieces, capacity * sizeof *larger);
+    if (!larger) {
+        return false;
+    }
+    owned->pieces = larger;
+    owned->capacity = capacity;
+    return true;
+}
+
+void *mr_pq_own(mr_pq_chunk_state *state, size_t count, size_t size) {
+    mr_pq_vector *vector = state->vector;
+    mr_pq_owned *owned = vector->owned;
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) ||
+        bytes > (size_t)(state->decoder->limit - vector->bytes)) {
+        mr_fail(state->err, MR_E_LIMIT, "a column of a row group takes more than %lld bytes",
+                (long long)state->decoder->limit);
+        mr_hint(state->err, "write smaller row groups, or raise the limit");
+        return NULL;
+    }
+    bytes = bytes ? bytes : 1;
+    void *memory = room_for_piece(owned)
+                       ? owned->allocator->alloc(owned->allocator->user, bytes, MR_ALIGN)
+                       : NULL;
+    if (!memory) {
+        mr_fail_memory(state->err, bytes);
+        return NULL;
+    }
+    owned->pieces[owned->n++] = (owned_piece){memory, bytes};
+    vector->bytes += (int64_t)bytes;
+    return memory;
+}
+
+void mr_pq_vector_free(mr_pq_vector *vector) {
+    if (vector) {
+        mr_pq_owned *owned = vector->owned;
+        for (size_t i = 0; i < owned->n; i++) {
+            owned->allocator->release(owned->allocator->user, owned->pieces[i].memory,
+                                      owned->pieces[i].size);
+        }
+        free(owned->pieces);
+        free(owned);
+        free(vector->ranges);
+        free(vector->range_start);
+        free(vector);
+    }
+}
+
+mr_pq_vector *mr_pq_vector_new(const mr_pq_decoder *decoder, const mr_pq_column *column) {
+    mr_pq_vector *vector = mr_zalloc(1, sizeof *vector);
+    mr_pq_owned *owned = mr_zalloc(1, sizeof *owned);
+    if (!vector || !owned) {
+        free(vector);
+        free(owned);
+        return NULL;
+    }
+    owned->allocator = decoder->allocator;
+    vector->owned = owned;
+    vector->column = column;
+    return vector;
+}
+
+/* What failed: over the limit or no memory, as mr_pq_own said. */
+mr_status mr_pq_own_failed(const mr_pq_chunk_state *state) {
+    return state->err && state->err->code < 0 ? state->err->code : MR_E_MEMORY;
+}
+
+/* ---- The end ---- */
+/* Ends the lists, and forgets the offsets of those that are all of one length. */
+static void close_lists(mr_pq_vector *vector) {
+    int32_t depth = vector->column->max_rep;
+    for (int32_t d = 0; d < depth; d++) {
+        int64_t n = vector->n_lists[d], *offsets = vector->offsets[d];
+        offsets[n] = d + 1 < depth ? vector->n_lists[d + 1] : vector->n_slots;
+        int64_t length = n > 0 ? offsets[1] : 0, i = 0;
+        while (i < n && offsets[i + 1] - offsets[i] == length) {
+            i++;
+        }
+        if (i == n && !vector->list_valid[d]) {
+            vector->length[d] = length;
+            vector->offsets[d] = NULL;
+        }
+    }
+}
+
+/* The row of a slot (depth: that of the slots) or of a list of some depth. */
+static int64_t row_of(const mr_pq_vector *vector, int32_t depth, int64_t at) {
+    while (depth-- > 0) {
+        const int64_t *offsets = vector->offsets[depth];
+        if (!offsets) {
+            at /= vector->length[depth] ? vector->length[depth] : 1;
+            continue;
+        }
+        int64_t low = 0, high = vector->n_lists[depth];
+        while (high - low > 1) { /* the last list that begins at or before `at` */
+            int64_t middle = low + (high - low) / 2;
+            *(offsets[middle] <= at ? &low : &high) = middle;
+        }
+        at = low;
+    }
+    return at;
+}
+
+static int64_t first_null_row(const mr_pq_vector *vector) {
+    int32_t depth = vector->column->max_rep;
+    int64_t first = INT64_MAX;
+    for (int32_t d = 0; d <= depth; d++) {
+        const uint8_t *valid = d < depth ? vector->list_valid[d] : vector->valid;
+        int64_t n = d < depth ? vector->n_lists[d] : vector->n_slots;
+        const uint8_t *null = valid && n > 0 ? memchr(valid, 0, (size_t)n) : NULL;
+        if (null) {
+            int64_t row = row_of(vector, d, null - valid);
+            first = row < first ? row : first;
+        }
+    }
+    return first;
+}
+
+static mr_status refuse_null(const mr_pq_chunk_state *state, int64_t first_row) {
+    const mr_pq_vector *vector = state->vector;
+    int64_t at = first_null_row(vector);
+    for (int32_t r = vector->n_ranges; r-- > 0;) {
+        if (at >= vector->range_start[r]) {
+            at = vector->ranges[r].from + at - vector->range_start[r];
+            break;
+        }
+    }
+    long long row = first_row + at, more = vector->n_nulls - 1;
+    mr_fail(state->err, MR_E_TYPE, "row %lld is null (and %lld more)", row, more);
+    mr_hint(state->err, "say what nulls become: \"nulls\": \"fill\" or \"mask\"");
+    return MR_E_TYPE;
+}
+
+/* A number in a column's type, or false where it does not fit. */
+static bool fill_bytes(const mr_pq_column *column, double fill, uint8_t out[8]) {
+    int64_t whole = fill >= -9.2e18 && fill <= 9.2e18 ? (int64_t)fill : 0;
+    float single = (float)fill;
+    switch (column->dtype) {
+    case MR_F64:
+        memcpy(out, &fill, 8);
+        return true;
+    case MR_F32:
+        memcpy(out, &single, 4);
+        return true;
+    case MR_F16:
+        memset(out, 0, 2);
+        return fill == 0;
+    default: {
+        size_t size = mr_dtype_size(column->dtype);
+        int32_t bits = (int32_t)size * 8;
+        bool plain = column->dtype == MR_I8 || column->dtype == MR_I16 || column->dtype == MR_I32 ||
+                     column->dtype == MR_I64;
+        memcpy(out, &whole, size);
+        int64_t low = plain ? -(int64_t)(((uint64_t)1 << (bits - 1)) - 1) - 1 : 0;
+        uint64_t high = plain        ? ((uint64_t)1 << (bits - 1)) - 1
+                        : bits == 64 ? UINT64_MAX
+                                     : ((uint64_t)1 << bits) - 1;
+        high = column->dtype == MR_BOOL ? 1 : high;
+        return (double)whole == fill && whole >= low && (whole < 0 || (uint64_t)whole <= high);
+    }
+    }
+}
+
+static mr_status fill_nulls(const mr_pq_chunk_state *state, const mr_pq_nulls *nulls) {
+    mr_pq_vector *vector = state->vector;
+    const mr_pq_column *column = state->column;
+    bool text = column->items == 0;
+    uint8_t value[8] = {0};
+    size_t width = mr_dtype_size(column->dtype);
+    if (!text && !fill_bytes(column, nulls->fill, value)) {
+        return mr_fail(state->err, MR_E_PARAM, "nulls cannot be filled with %g: it is %s",
+                       nulls->fill, mr_dtype_name(column->dtype));
+    }
+    if (!vector->valid || (text ? !nulls->fill_text.size : nulls->fill == 0)) {
+        return MR_OK;
+    }
+    for (int64_t i = 0; i < vector->n_slots; i++) {
+        if (vector->valid[i]) {
+            continue;
+        }
+        if (text) {
+            ((mr_pq_bytes *)vector->values)[i] = nulls->fill_text;
+            continue;
+        }
+        for (int32_t k = 0; k < column->items; k++) {
+            memcpy((uint8_t *)vector->values +
+                       ((size_t)i * (size_t)column->items + (size_t)k) * width,
+                   value, width);
+        }
+    }
+    return MR_OK;
+}
+
+static mr_status convert_values(mr_pq_chunk_state *state) {
+    mr_pq_vector *vector = state->vector;
+    const mr_pq_column *column = state->column;
+    void *to = vector->values;
+    if (!mr_pq_converts(column)) {
+        return MR_OK;
+    }
+    if (mr_pq_slot_size(column) > state->width) {
+        to = mr_pq_own(state, (size_t)vector->n_slots, mr_pq_slot_size(column));
+        if (!to) {
+            return mr_pq_own_failed(state);
+        }
+    }
+    MR_TRY(mr_pq_convert(column, vector->values, to, vector->n_slots, state->err));
+    vector->values = to;
+    return MR_OK;
+}
+
+mr_status mr_pq_finish(mr_pq_chunk_state *state, const mr_pq_nulls *nulls, int64_t first_row) {
+    mr_pq_vector *vector = state->vector;
+    if (state->column->max_rep > 0) {
+        close_lists(vector);
+    }
+    if (vector->n_nulls > 0 && nulls->policy == MR_PQ_NULL_ERROR) {
+        return refuse_null(state, first_row);
+    }
+    MR_TRY(convert_values(state));
+    return nulls->policy == MR_PQ_NULL_ERROR ? MR_OK : fill_nulls(state, nulls);
+}
+
+/* ---- Decoders ---- */
+mr_status mr_pq_decoder_new(mr_pq_decoder **out, uint32_t cpu_features,
+                            const mr_allocator *allocator, const mr_pq_limits *limits,
+                            mr_error *err) {
+    mr_pq_decoder *decoder = mr_zalloc(1, sizeof *decoder);
+    *out = NULL;
+    if (!decoder || !(decoder->codecs = mr_pq_codecs_new())) {
+        free(decoder);
+        return mr_fail_memory(err, sizeof *decoder);
+    }
+    decoder->kernels = mr_column_kernels_for(cpu_features);
+    decoder->allocator = allocator ? allocator : &mr_default_allocator;
+    decoder->limit = limits && limits->bytes > 0 ? limits->bytes : DEFAULT_LIMIT;
+    *out = decoder;
+    return MR_OK;
+}
+
+void mr_pq_decoder_free(mr_pq_decoder *decoder) {
+    if (decoder) {
+        mr_pq_scratch *all[] = {&decoder->page, &decoder->dictionary, &decoder->def,
+                                &decoder->rep,  &decoder->lengths,    &decoder->prefixes,
+                                &decoder->saved};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            free(all[i]->data);
+        }
+        mr_pq_codecs_free(decoder->codecs);
+        free(decoder);
+    }
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pipeline_kinds.c - "kinds": {"mask": "mask"}: what fields are to ops that change an image's
+ * geometry. By name, for the same array may be a picture in one dataset and a mask in another. */
+#include "plan/compiler.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+
+static const char *const kind_names[] = {
+    [MR_KIND_MASK] = "mask", [MR_KIND_BOXES] = "boxes", [MR_KIND_POINTS] = "points"};
+
+static mr_kind kind_of_word(const char *word) {
+    for (mr_kind kind = MR_KIND_MASK; word && kind <= MR_KIND_POINTS; kind++) {
+        if (strcmp(kind_names[kind], word) == 0) {
+            return kind;
+        }
+    }
+    return MR_KIND_ANY;
+}
+
+/* "boxes", or {"boxes": {"min_visible": 0.25}}. */
+static const char *word_of(json_t *given) {
+    return json_is_object(given) && json_object_size(given) == 1
+               ? json_object_iter_key(json_object_iter(given))
+               : json_string_value(given);
+}
+
+mr_kind mr_kind_of_name(const mr_compiler *c, const char *name) {
+    return kind_of_word(word_of(json_object_get(c->pipeline->kinds, name)));
+}
+
+double mr_min_visible(const mr_compiler *c, const char *name) {
+    json_t *boxes = json_object_get(json_object_get(c->pipeline->kinds, name), "boxes");
+    return json_number_value(json_object_get(boxes, "min_visible"));
+}
+
+static mr_status refuse(const mr_compiler *c, const char *field, const char *text) {
+    char where[128], shown[64];
+    mr_text_escape(shown, sizeof shown, field);
+    snprintf(where, sizeof where, "$.kinds.%s", shown);
+    mr_error_at_json(c->err, where);
+    return mr_fail(c->err, MR_E_PARAM, "%s", text);
+}
+
+static mr_status check_kind(const mr_compiler *c, const char *field, json_t *given) {
+    mr_kind kind = kind_of_word(word_of(given));
+    if (kind == MR_KIND_ANY) {
+        return refuse(c, field, "a kind must be \"mask\", \"boxes\" or \"points\"");
+    }
+    json_t *params = json_is_object(given) ? json_object_get(given, kind_names[kind]) : NULL;
+    json_t *least = json_object_get(params, "min_visible");
+    bool known = json_object_size(params) == (least ? 1 : 0) && (!least || kind == MR_KIND_BOXES);
+    double share = json_number_value(least);
+    if ((params && !json_is_object(params)) || !known || (least && !json_is_number(least)) ||
+        share < 0 || share > 1) {
+        return refuse(c, field, "a kind may say {\"boxes\": {\"min_visible\": 0 to 1}}");
+    }
+    return MR_OK;
+}
+
+mr_status mr_compile_kinds(mr_compiler *c, json_t *document) {
+    json_t *kinds = json_object_get(document, "kinds"), *given;
+    const char *field;
+    if (!kinds) {
+        return MR_OK;
+    }
+    if (!json_is_object(kinds)) {
+        mr_error_at_json(c->err, "$.kinds");
+        mr_fail(c->err, MR_E_PARAM, "kinds must be an object of field names and kinds");
+        mr_hint(c->err, "write \"kinds\": {\"mask\": \"mask\"}");
+        return MR_E_PARAM;
+    }
+    json_object_foreach(kinds, field, given) {
+        MR_TRY(check_kind(c, field, given));
+    }
+    c->pipeline->kinds = json_object_size(kinds) > 0 ? json_incref(kinds) : NULL;
+    return MR_OK;
+}
+
+static bool had_slot(const mr_pipeline *p, const char *name) {
+    for (int32_t i = 0; i < p->n_slots; i++) {
+        if (strcmp(p->slots[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Not an error: whoever adds op after op says it before the op that makes the field. */
+mr_status mr_check_kinds(mr_compiler *c) {
+    const char *field;
+    json_t *word;
+    json_object_foreach(c->pipeline->kinds, field, word) {
+        if (!had_slot(c->pipeline, field)) {
+            char shown[64], text[128];
+            mr_text_escape(shown, sizeof shown, field);
+            snprintf(text, sizeof text, "kinds has \"%s\", but there is no such field", shown);
+            MR_TRY(mr_add_warning(c, text));
+        }
+    }
+    return MR_OK;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream_document.c - see stream_document.h. */
+#include "plan/stream_document.h"
+
+#include <stddef.h>
+
+#include "core/error.h"
+#include "core/params.h"
+
+static const char *const policy_names[] = {"reservoir",  "class_balanced", "cbrs",     "gdumb",
+                                           "fixed_rate", "recent",         "priority", NULL};
+_Static_assert(sizeof policy_names / sizeof *policy_names == MR_REHEARSE_POLICIES + 1,
+               "names stand in the order of mr_rehearsal_policy");
+
+static const mr_param rehearse_rows[] = {
+    {.name = "size",
+     .kind = MR_PARAM_INT,
+     .offset = offsetof(mr_rehearse, size),
+     .min = 1,
+     .max = (double)MR_REHEARSAL_MAX,
+     .doc = "How many samples the buffer keeps."},
+    {.name = "share",
+     .kind = MR_PARAM_FLOAT,
+     .offset = offsetof(mr_rehearse, share),
+     .fallback = "0.5",
+     .min = 0,
+     .max = 1,
+     .doc = "Which part of each batch is shown again."},
+    {.name = "policy",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(mr_rehearse, policy),
+     .fallback = "\"reservoir\"",
+     .choices = policy_names,
+     .doc = "Which samples are kept: docs/streams.md says what each policy does."},
+    {.name = "lag",
+     .kind = MR_PARAM_INT,
+     .offset = offsetof(mr_rehearse, lag),
+     .fallback = "1",
+     .min = 1,
+     .max = INT32_MAX,
+     .doc = "After how many steps a sample can be shown again."},
+    {.name = "memory",
+     .kind = MR_PARAM_BYTES,
+     .offset = offsetof(mr_rehearse, memory),
+     .fallback = "\"2GB\"",
+     .min = 0,
+     .max = 0x1p60,
+     .doc = "How many bytes of kept samples stay in memory; the others are read from the stream "
+            "again."},
+    {.name = "classes",
+     .kind = MR_PARAM_INT,
+     .offset = offsetof(mr_rehearse, classes),
+     .fallback = "1",
+     .min = 1,
+     .max = (double)MR_REHEARSAL_MAX,
+     .doc = "For fixed_rate: how many labels there are."},
+    {.name = "rate",
+     .kind = MR_PARAM_FLOAT,
+     .offset = offsetof(mr_rehearse, rate),
+     .fallback = "1.0",
+     .min = 0,
+     .max = 1,
+     .doc = "For fixed_rate: how likely a sample takes another's place."},
+    {.name = NULL},
+};
+
+const mr_param *mr_rehearse_params(void) {
+    return rehearse_rows;
+}
+
+mr_status mr_rehearse_read(mr_rehearse *out, json_t *value, mr_error *err) {
+    *out = (mr_rehearse){.on = false};
+    if (!value) {
+        return MR_OK;
+    }
+    if (!json_is_object(value)) {
+        mr_error_at_json(err, "$.rehearse");
+        mr_fail(err, MR_E_TYPE, "rehearse must be an object");
+        mr_hint(err, "write \"rehearse\": {\"size\": 20000, \"share\": 0.5}");
+        return MR_E_TYPE;
+    }
+    MR_TRY(mr_params_fill(rehearse_rows, value, "$.rehearse", "rehearse", NULL, out, err));
+    out->on = true;
+    if (out->classes > out->size) {
+        mr_error_at_json(err, "$.rehearse.classes");
+        return mr_fail(err, MR_E_PARAM, "there are more classes than places in the buffer");
+    }
+    return MR_OK;
+}
+
+json_t *mr_rehearse_json(const mr_rehearse *rehearse) {
+    return mr_params_json(rehearse_rows, rehearse);
+}
+
+/* ---- Pace ---- */
+static const char *const late_names[] = {"wait", "fill", NULL};
+static const char *const early_names[] = {"hold", "thin", "drop_oldest", NULL};
+
+static const mr_param pace_rows[] = {
+    {.name = "late",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(mr_pace, late),
+     .fallback = "\"wait\"",
+     .choices = late_names,
+     .doc = "What a step does while the stream has too little for it: wait, or fill (old samples "
+            "take the places of new ones once `patience` is over)."},
+    {.name = "patience",
+     .kind = MR_PARAM_FLOAT,
+     .offset = offsetof(mr_pace, patience),
+     .fallback = "0.1",
+     .min = 0,
+     .max = 1e9,
+     .doc = "For fill: seconds that a step waits."},
+    {.name = "early",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(mr_pace, early),
+     .fallback = "\"hold\"",
+     .choices = early_names,
+     .doc = "What becomes of entries that come faster than steps take them: hold (they stay in the "
+            "stream), thin (some are chosen by a hash of their keys, at a rate that adapts) or "
+            "drop_oldest."},
+    {.name = "most_waiting",
+     .kind = MR_PARAM_INT,
+     .offset = offsetof(mr_pace, most_waiting),
+     .fallback = "4096",
+     .min = 1,
+     .max = 1 << 24,
+     .doc = "For thin and drop_oldest: how many entries may wait; at least those of a step."},
+    {.name = "least_kept",
+     .kind = MR_PARAM_FLOAT,
+     .offset = offsetof(mr_pace, least_kept),
+     .fallback = "0.01",
+     .min = 0.0001,
+     .max = 1,
+     .doc = "For thin: the least share of entries that is chosen."},
+    {.name = NULL},
+};
+
+const mr_param *mr_pace_params(void) {
+    return pace_rows;
+}
+
+mr_status mr_pace_read(mr_pace *out, json_t *value, mr_error *err) {
+    *out = (mr_pace){.on = false};
+    if (value && !json_is_object(value)) {
+        mr_error_at_json(err, "$.pace");
+        mr_fail(err, MR_E_TYPE, "pace must be an object");
+        mr_hint(err, "write \"pace\": {\"late\": \"fill\", \"patience\": 0.2}");
+        return MR_E_TYPE;
+    }
+    MR_TRY(mr_params_fill(pace_rows, value, "$.pace", "pace", NULL, out, err));
+    out->on = value != NULL;
+    return MR_OK;
+}
+
+json_t *mr_pace_json(const mr_pace *pace) {
+    return mr_params_json(pace_rows, pace);
+}
+
+mr_rate_options mr_pace_options(const mr_pace *pace, int64_t batch, int64_t replays) {
+    int64_t news = batch - replays;
+    uint32_t least = (uint32_t)(pace->least_kept * MR_KEEP_ALL);
+    return (mr_rate_options){.late = (mr_late)pace->late,
+                             .early = (mr_early)pace->early,
+                             .batch = news,
+                             .replay = replays,
+                             .patience = (int64_t)(pace->patience * 1e9),
+                             .most_waiting = pace->most_waiting > news ? pace->most_waiting : news,
+                             .least_kept = least > 0 ? least : 1};
+}
+
+/* ---- Shares ---- */
+/* At least one sample of a step is new, or the stream would stand still. */
+int64_t mr_rehearse_replays(const mr_rehearse *rehearse, int64_t batch) {
+    int64_t replays = rehearse->on ? (int64_t)(rehearse->share * (double)batch + 0.5) : 0;
+    return replays < batch ? replays : batch - 1;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* adapt.c - see adapt.h. */
+#include "run/adapt.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "run/loader.h"
+
+enum { LEAST_BATCHES = 4, LEAST_READS = 4, SETTLE_NS = 100000000, INTERVAL_NS = 400000000 };
+
+/* ---- Measuring ---- */
+static double ticks_of_work(const mr_loader *loader) {
+    double busy = 0;
+    for (uint32_t i = 0; i < loader->n_workers; i++) {
+        busy += (double)atomic_load_explicit(&loader->workers[i].busy, memory_order_relaxed);
+    }
+    return busy;
+}
+
+static double cpu_seconds(const mr_loader *loader) {
+    double seconds = 0;
+    for (uint32_t i = 0; i < loader->threads.n; i++) {
+        clockid_t clock;
+        struct timespec used;
+        if (pthread_getcpuclockid(loader->threads.threads[i], &clock) == 0 &&
+            clock_gettime(clock, &used) == 0) {
+            seconds += (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+        }
+    }
+    return seconds;
+}
+
+static mr_adapt_mark mark_now(const mr_loader *loader, int64_t at) {
+    mr_tally_sum reading;
+    mr_intake *intake = loader->readahead ? mr_readahead_intake(loader->readahead) : NULL;
+    double tick = mr_ticks_rate(&loader->tracks.clock).ns_per_tick * 1e-9;
+    mr_tracks_sum(&loader->tracks, MR_SPAN_WAIT_READ, &reading);
+    return (mr_adapt_mark){.at = at,
+                           .samples = atomic_load(&loader->delivered_samples),
+                           .batches = atomic_load(&loader->delivered_batches),
+                           .waited = atomic_load(&loader->wait_ns),
+                           .short_of_memory = intake ? atomic_load(&intake->short_of_memory) : 0,
+                           .busy = tick * ticks_of_work(loader),
+                           .reading = tick * (double)reading.ticks,
+                           .computing = cpu_seconds(loader)};
+}
+
+static mr_sight sight_between(const mr_adapt_mark *from, const mr_adapt_mark *to) {
+    return (mr_sight){.seconds = 1e-9 * (double)(to->at - from->at),
+                      .samples = (double)(to->samples - from->samples),
+                      .waited = 1e-9 * (double)(to->waited - from->waited),
+                      .busy = to->busy - from->busy,
+                      .reading = to->reading - from->reading,
+                      .computing = to->computing - from->computing,
+                      .memory_short = to->short_of_memory > from->short_of_memory};
+}
+
+/* ---- Doing ---- */
+/* As many as reads want held: see most_held() in loader.c. */
+static int64_t held_for(const mr_loader *loader, const mr_setting *setting) {
+    int64_t held = 2 * (int64_t)setting->reads, least = 4 * (int64_t)loader->n_workers;
+    return held > least ? held : least;
+}
+
+void mr_adapter_set(mr_loader *loader, const mr_setting *setting) {
+    mr_adapter *own = &loader->adapter;
+    bool is_new = memcmp(&own->now, setting, sizeof *setting) != 0;
+    atomic_fetch_add(&own->changes, is_new ? 1 : 0);
+    own->settling = own->settling || is_new;
+    if (own->now.threads != setting->threads) {
+        mr_ring_admit(&loader->ring, setting->threads);
+    }
+    if (own->now.ahead != setting->ahead) {
+        atomic_store(&loader->ring.ahead, setting->ahead);
+    }
+    if (loader->readahead &&
+        (own->now.reads != setting->reads || own->now.bytes != setting->bytes)) {
+        mr_intake_allow(mr_readahead_intake(loader->readahead), held_for(loader, setting),
+                        setting->bytes);
+        mr_readahead_allow(loader->readahead, setting->reads);
+    }
+    own->now = *setting;
+}
+
+void mr_adapter_begin(mr_loader *loader) {
+    mr_adapter *own = &loader->adapter;
+    mr_setting least = own->start;
+    if (loader->readahead) {
+        uint32_t reads = mr_readahead_most(loader->readahead);
+        own->most.reads = own->most.reads < reads ? own->most.reads : reads;
+        least.reads = own->most.reads > own->start.reads ? LEAST_READS : own->start.reads;
+    } else {
+        own->most.reads = own->start.reads;
+        own->most.bytes = own->start.bytes;
+    }
+    least.threads = 1;
+    mr_adapt_begin(&own->rules, &own->start, &least, &own->most);
+    own->now = own->most;
+    mr_adapter_set(loader, &own->start);
+    atomic_store(&own->changes, 0);
+    own->settling = true;
+    own->begun = mark_now(loader, mr_monotonic_ns());
+}
+
+/* An interval begins once what was under way at the last change is mostly done. */
+void mr_adapter_look(mr_loader *loader) {
+    mr_adapter *own = &loader->adapter;
+    if (!own->is_on) {
+        return;
+    }
+    int64_t now = mr_monotonic_ns(), batches = atomic_load(&loader->delivered_batches);
+    bool over = own->settling ? now - own->begun.at >= SETTLE_NS && batches > own->begun.batches
+                              : now - own->begun.at >= INTERVAL_NS &&
+                                    batches - own->begun.batches >= LEAST_BATCHES;
+    if (!over) {
+        return;
+    }
+    mr_adapt_mark mark = mark_now(loader, now);
+    if (!own->settling) {
+        mr_sight sight = sight_between(&own->begun, &mark);
+        mr_setting next = mr_adapt_next(&own->rules, &sight);
+        mr_adapter_set(loader, &next);
+    } else {
+        own->settling = false;
+    }
+    own->begun = mark;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* follow.h - boxes and points that follow an image through ops that move its pixels. */
+#ifndef MR_RUN_FOLLOW_H
+#define MR_RUN_FOLLOW_H
+
+#include "plan/pipeline.h"
+
+/* Where the points of an image of one size come to lie in one of another. */
+typedef struct mr_motion {
+    double matrix[8];     /* see follow in op.h */
+    double width, height; /* of the image that comes out */
+    double min_visible;
+} mr_motion;
+
+/* Moves the rows of `in` into `to`, which has room for all of them; returns how many are left.
+ *
+ * Boxes (left, top, right, bottom): the box around the four moved corners, cut off at the image's
+ * edges. A box is dropped if nothing of it is left, or less than min_visible of its area. Points
+ * (x, y) are moved and no more: their number may mean something, and one beyond the edge is for
+ * whoever uses it. Numbers behind these in a row stay with it. */
+int64_t mr_follow(mr_kind kind, const mr_motion *motion, const mr_view *in, void *to);
+
+#endif

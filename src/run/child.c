@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* child.c - see child.h. */
+#include "run/child.h"
+
+#include <string.h>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/memory.h"
+#include "run/read/facts.h"
+#include "run/read/intake.h"
+
+/* ---- Blocks ---- */
+static int64_t largest_block(const mr_dataset *dataset) {
+    int64_t largest = 1;
+    for (int64_t b = 0; b < dataset->shape.blocks; b++) {
+        int64_t bytes = mr_dataset_block_bytes(dataset, b);
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+int64_t mr_child_window(const mr_child *child) {
+    return mr_shuffle_window(&child->pipeline->shuffle, largest_block(&child->dataset));
+}
+
+static bool reads_blocks(const mr_child *child) {
+    return mr_dataset_is_read(&child->dataset) && mr_dataset_has_blocks(&child->dataset);
+}
+
+/* A window is read while the one before it is used; without shuffle a few blocks are enough to keep
+ * the readers busy. */
+int64_t mr_child_most_blocks(const mr_child *child) {
+    enum { IN_ORDER = 4 };
+    if (!reads_blocks(child)) {
+        return 0;
+    }
+    int64_t blocks = child->dataset.shape.blocks;
+    int64_t window = child->pipeline->settings.shuffle ? mr_child_window(child) : IN_ORDER / 2;
+    window = window > 0 && window < blocks ? window : blocks;
+    return 2 * window + child->pipeline->shuffle.lanes;
+}
+
+int64_t mr_child_block_memory(const mr_child *child) {
+    return mr_child_most_blocks(child) * largest_block(&child->dataset) *
+           (child->dataset.shape.keeps_bytes ? 2 : 1);
+}
+
+/* ---- Opening one ---- */
+static mr_status open_selection(mr_child *child, mr_error *err) {
+    const mr_view_steps *view = &child->pipeline->view;
+    if (view->n == 0) {
+        return MR_OK;
+    }
+    mr_facts *facts = mr_zalloc(1, sizeof *facts);
+    if (!facts) {
+        return mr_fail_memory(err, sizeof *facts);
+    }
+    facts->dataset = &child->dataset;
+    facts->pipeline = child->pipeline;
+    const mr_sample_facts asked = mr_facts_of(facts);
+    mr_status status = mr_selection_open(&child->selection, child->dataset.shape.samples,
+                                         view->steps, view->n, &asked, err);
+    mr_free(facts);
+    return status;
+}
+
+static mr_status open_course(mr_child *child, mr_error *err) {
+    bool in_blocks = mr_dataset_has_blocks(&child->dataset);
+    const mr_course_config config = {
+        .samples = child->dataset.shape.samples,
+        .n_blocks = child->dataset.shape.blocks,
+        .first = child->dataset.first,
+        .shuffle = child->pipeline->settings.shuffle,
+        .window = in_blocks ? mr_child_window(child) : 0,
+        .lanes = in_blocks ? child->pipeline->shuffle.lanes : 1,
+        .seed = child->seed,
+        .selection = child->selection,
+    };
+    return mr_course_open(&child->course, &config, err);
+}
+
+/* The first has the run's own seed, as it has where it is the only one. */
+static uint64_t seed_of(uint64_t seed, int32_t child) {
+    const uint64_t words[2] = {seed, (uint64_t)child};
+    return child == 0 ? seed : mr_hash(words, sizeof words).low & (uint64_t)MR_SEED_MAX;
+}
+
+static mr_status open_child(mr_child *child, const mr_log *log, mr_error *err) {
+    MR_TRY(mr_dataset_open(&child->dataset, child->pipeline, log, err));
+    MR_TRY(open_selection(child, err));
+    return open_course(child, err);
+}
+
+/* ---- All ---- */
+static mr_status open_route(mr_children *children, const mr_pipeline *pipeline, uint64_t seed,
+                            mr_error *err) {
+    mr_course **courses = mr_zalloc((size_t)children->n, sizeof(mr_course *));
+    if (!courses) {
+        return mr_fail_memory(err, (size_t)children->n * sizeof(mr_course *));
+    }
+    for (int32_t i = 0; i < children->n; i++) {
+        courses[i] = children->list[i].course;
+    }
+    mr_status status = mr_route_open(&children->route, courses, &pipeline->mix, seed, err);
+    mr_free(courses);
+    return status;
+}
+
+static mr_status write_fingerprint(mr_children *children, mr_error *err) {
+    if (children->n == 1) {
+        memcpy(children->fingerprint, children->list[0].dataset.fingerprint,
+               sizeof children->fingerprint);
+        return MR_OK;
+    }
+    mr_hasher *hasher = mr_hasher_new();
+    if (!hasher) {
+        return mr_fail_memory(err, 576);
+    }
+    for (int32_t i = 0; i < children->n; i++) {
+        mr_hasher_text(hasher, children->list[i].dataset.fingerprint);
+    }
+    mr_hash_hex(mr_hasher_value(hasher), children->fingerprint);
+    mr_hasher_free(hasher);
+    return MR_OK;
+}
+
+mr_status mr_children_open(mr_children *children, const mr_pipeline *pipeline, uint64_t seed,
+                           const mr_log *log, mr_error *err) {
+    int32_t n = pipeline->n_children > 0 ? pipeline->n_children : 1;
+    int64_t samples = 0;
+    children->list = mr_zalloc((size_t)n, sizeof *children->list);
+    if (!children->list) {
+        return mr_fail_memory(err, (size_t)n * sizeof *children->list);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        mr_child *child = &children->list[children->n++];
+        child->pipeline = pipeline->n_children > 0 ? pipeline->children[i] : pipeline;
+        child->seed = seed_of(seed, i);
+        child->first_sample = samples;
+        child->dataset.number = i;
+        child->dataset.of = n;
+        MR_TRY(open_child(child, log, err));
+        samples += child->dataset.shape.samples;
+    }
+    MR_TRY(write_fingerprint(children, err));
+    return open_route(children, pipeline, seed, err);
+}
+
+mr_status mr_children_open_caches(mr_children *children, const mr_caches_config *config,
+                                  const mr_log *log, mr_error *err) {
+    for (int32_t i = 0; i < children->n; i++) {
+        mr_child *child = &children->list[i];
+        MR_TRY(mr_caches_open(&child->caches, child->pipeline, &child->dataset, config, log, err));
+    }
+    return MR_OK;
+}
+
+void mr_children_close(mr_children *children) {
+    mr_route_free(&children->route);
+    for (int32_t i = 0; i < children->n; i++) {
+        mr_child *child = &children->list[i];
+        mr_caches_close(&child->caches);
+        mr_course_free(child->course);
+        mr_selection_free(child->selection);
+        mr_dataset_close(&child->dataset);
+    }
+    mr_free(children->list);
+    *children = (mr_children){0};
+}
+
+/* ---- Questions ---- */
+bool mr_children_are_read(const mr_children *children) {
+    bool read = false;
+    for (int32_t i = 0; i < children->n; i++) {
+        read = read || mr_dataset_is_read(&children->list[i].dataset);
+    }
+    return read;
+}
+
+bool mr_children_have_blocks(const mr_children *children) {
+    bool any = false;
+    for (int32_t i = 0; i < children->n; i++) {
+        any = any || reads_blocks(&children->list[i]);
+    }
+    return any;
+}
+
+static bool keeps_samples(const mr_caches *caches) {
+    return caches->n > 0 && caches->last >= 0;
+}
+
+bool mr_children_keep_samples(const mr_children *children) {
+    bool any = false;
+    for (int32_t i = 0; i < children->n; i++) {
+        any = any || keeps_samples(&children->list[i].caches);
+    }
+    return any;
+}
+
+int32_t mr_children_n_caches(const mr_children *children) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < children->n; i++) {
+        n += children->list[i].caches.n;
+    }
+    return n;
+}
+
+const mr_child *mr_child_of_op(const mr_children *children, int32_t op) {
+    int32_t i = children->n - 1;
+    while (i > 0 && children->list[i].pipeline->first_op > op) {
+        i--;
+    }
+    return &children->list[i];
+}
+
+const mr_child *mr_child_of_cache(const mr_children *children, int32_t *cache) {
+    int32_t i = 0;
+    while (*cache >= children->list[i].caches.n) {
+        *cache -= children->list[i++].caches.n;
+    }
+    return &children->list[i];
+}
+
+void mr_children_name(const mr_children *children, int64_t sample, char *buffer, size_t size) {
+    int32_t i = children->n - 1;
+    while (i > 0 && children->list[i].first_sample > sample) {
+        i--;
+    }
+    const mr_child *child = &children->list[i];
+    mr_dataset_name(&child->dataset, sample - child->first_sample, buffer, size);
+}
+
+/* ---- As an origin ---- */
+static mr_answer ask(void *state, mr_load *load) {
+    mr_children *children = state;
+    mr_caches *caches = &children->list[load->dataset->number].caches;
+    return keeps_samples(caches) ? mr_store_origin.ask(caches, load) : MR_ANSWER_NOT_HERE;
+}
+
+static void stop(void *state) {
+    mr_children *children = state;
+    for (int32_t i = 0; i < children->n; i++) {
+        mr_store_origin.stop(&children->list[i].caches);
+    }
+}
+
+static void end(void *state) {
+    mr_children *children = state;
+    for (int32_t i = 0; i < children->n; i++) {
+        mr_store_origin.end(&children->list[i].caches);
+    }
+}
+
+const mr_origin_class mr_stores_origin = {.name = "store", .ask = ask, .stop = stop, .end = end};

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loader_choices.c - the numbers of a run that follow from its options, its pipeline and the
+ * machine. None of them changes a byte of what is delivered. */
+#include <string.h>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "run/loader.h"
+
+static mr_options own_options(const mr_options *given) {
+    mr_options options = MR_OPTIONS_INIT;
+    if (given) {
+        size_t known = given->size < sizeof options ? given->size : sizeof options;
+        memcpy(&options, given, known);
+    }
+    return options;
+}
+
+mr_options mr_loader_options(const mr_options *given) {
+    mr_options options = own_options(given);
+    bool chosen = options.threads && options.threads != MR_THREADS_AUTO;
+    options.threads = chosen ? options.threads : mr_cpu_count();
+    options.world = options.world ? options.world : 1;
+    options.reads_in_flight = options.reads_in_flight ? options.reads_in_flight : 32;
+    options.read_ahead_bytes = options.read_ahead_bytes > 0 ? options.read_ahead_bytes : 64000000;
+    return options;
+}
+
+/* What may be adapted while it runs, and how far: what the caller states is kept to. The batches
+ * follow when their size is known, see open_ring in loader.c. */
+void mr_loader_limit_adapter(mr_adapter *adapter, const mr_options *given, const mr_options *whole,
+                             const mr_settings *settings) {
+    enum { READS_MOST = 256, BYTES_TIMES = 4 };
+    mr_options own = own_options(given);
+    adapter->is_on = own.threads == MR_THREADS_AUTO ||
+                     (own.threads == 0 && settings->threads == MR_THREADS_ADAPT);
+    adapter->start = (mr_setting){.threads = whole->threads,
+                                  .reads = whole->reads_in_flight,
+                                  .bytes = whole->read_ahead_bytes};
+    adapter->most = adapter->start;
+    if (adapter->is_on) {
+        adapter->most.reads = own.reads_in_flight ? own.reads_in_flight : READS_MOST;
+        adapter->most.bytes *= own.read_ahead_bytes > 0 ? 1 : BYTES_TIMES;
+    }
+}
+
+mr_status mr_loader_check_options(const mr_options *options, mr_error *err) {
+    if (options->threads > 4096) {
+        return mr_fail(err, MR_E_PARAM, "%u threads are too many: at most 4096", options->threads);
+    }
+    if (options->reads_in_flight > 4096) {
+        return mr_fail(err, MR_E_PARAM, "%u reads in flight are too many: at most 4096",
+                       options->reads_in_flight);
+    }
+    if (options->batches_ahead > MR_AHEAD_MAX) {
+        return mr_fail(err, MR_E_PARAM, "%u batches ahead are too many: at most %d",
+                       options->batches_ahead, MR_AHEAD_MAX);
+    }
+    if (options->storage_bytes_per_second < 0 || options->storage_open_ns < 0) {
+        return mr_fail(err, MR_E_PARAM, "storage cannot be slower than nothing");
+    }
+    if (options->seed > MR_SEED_MAX) {
+        return mr_fail(err, MR_E_PARAM, "seed is %lld, must be at most %lld",
+                       (long long)options->seed, (long long)MR_SEED_MAX);
+    }
+    return MR_OK;
+}
+
+/* Samples per ticket: up to 256 KB of output for cheap samples, in equal parts, so that neither
+ * tickets nor the batch's cache lines go back and forth between CPUs; one for samples that cost
+ * more than handing out a ticket does. */
+int64_t mr_loader_choose_morsel(const mr_loader *loader) {
+    enum { MORSEL_BYTES = 1 << 18, RAGGED_BYTES = 1 << 10 }; /* a guess for what varies */
+    const mr_pipeline *p = loader->pipeline;
+    int64_t bytes = 1;
+    bool heavy = false;
+    for (int32_t i = 0; i < loader->children.n; i++) {
+        const mr_dataset *dataset = &loader->children.list[i].dataset;
+        heavy = heavy || (mr_dataset_is_read(dataset) && !mr_dataset_has_blocks(dataset));
+    }
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        heavy = heavy || (p->ops[i].flags & MR_OP_HEAVY);
+    }
+    for (int32_t i = 0; i < p->n_fields && !heavy; i++) {
+        int64_t field = mr_type_bytes(&p->fields[i].type);
+        bytes += field < 0 ? RAGGED_BYTES : field;
+    }
+    int64_t morsel = heavy ? 1 : MORSEL_BYTES / bytes;
+    int64_t share = mr_loader_share(loader);
+    morsel = morsel < share ? morsel : share;
+    morsel = morsel > 1 ? morsel : 1;
+    int64_t tickets = (share + morsel - 1) / morsel;
+    return (share + tickets - 1) / tickets;
+}
+
+/* Enough samples in the making to keep every worker and every read busy, but never less than two
+ * batches (one can fill while the other ends) and, by default, within a gigabyte beyond that. */
+int64_t mr_loader_choose_depth(const mr_loader *loader, const mr_options *options) {
+    enum { SMALL_BATCH = 1 << 20 };
+    int64_t share = mr_loader_share(loader);
+    int64_t wanted = 2 * (int64_t)options->threads * loader->morsel;
+    int64_t reads =
+        mr_children_are_read(&loader->children) ? 2 * (int64_t)options->reads_in_flight : 0;
+    wanted = wanted > reads ? wanted : reads;
+    int64_t depth = (wanted + share - 1) / share;
+    int64_t bytes = mr_pool_batch_bytes(loader->pool);
+    int64_t affordable = bytes > 0 ? 1000000000 / bytes : depth;
+    depth = depth < affordable ? depth : affordable;
+    int64_t least = bytes > 0 && bytes <= SMALL_BATCH ? 16 : 2; /* see mr_ring_open */
+    depth = depth > least ? depth : least;
+    return options->batches_ahead ? options->batches_ahead : depth;
+}
+
+/* Where the number adapts: four times as many, within the same gigabyte. */
+int64_t mr_loader_most_ahead(const mr_loader *loader, const mr_options *options, int64_t depth) {
+    int64_t bytes = mr_pool_batch_bytes(loader->pool), most = 4 * depth;
+    int64_t affordable = bytes > 0 ? 1000000000 / bytes : most;
+    if (!loader->adapter.is_on || options->batches_ahead) {
+        return depth;
+    }
+    most = most < affordable ? most : affordable;
+    most = most < MR_AHEAD_MAX ? most : MR_AHEAD_MAX;
+    return most > depth ? most : depth;
+}
+
+/* Four times the workers at least: see leave() in intake.c. */
+int64_t mr_loader_most_held(const mr_options *options) {
+    int64_t held = 2 * (int64_t)options->reads_in_flight, least = 4 * (int64_t)options->threads;
+    return held > least ? held : least;
+}

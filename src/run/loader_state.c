@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loader_state.c - where a run stands, and going on from there. */
+#include <string.h>
+
+#include "core/error.h"
+#include "plan/state.h"
+#include "run/loader.h"
+
+mr_state mr_loader_state(const mr_loader *loader) {
+    mr_state state = {
+        .seed = (int64_t)loader->seed,
+        .samples = loader->schedule.n,
+        .shuffle = loader->pipeline->settings.shuffle,
+        .epoch = loader->epoch,
+        .position = loader->position,
+    };
+    memcpy(state.pipeline, loader->pipeline->fingerprint, sizeof state.pipeline);
+    memcpy(state.dataset, loader->children.fingerprint, sizeof state.dataset);
+    return state;
+}
+
+mr_status mr_loader_restore(mr_loader *loader, const mr_options *options, mr_error *err) {
+    mr_state *saved = &loader->restored, current = mr_loader_state(loader);
+    if (!options->state) {
+        loader->epoch = options->first_epoch > 0 ? options->first_epoch : 0;
+        return MR_OK;
+    }
+    MR_TRY(mr_state_read(saved, options->state, options->state_size, err));
+    MR_TRY(mr_state_match(saved, &current, err));
+    loader->epoch = saved->epoch;
+    loader->position = saved->position;
+    return MR_OK;
+}
+
+/* A run with a journal says there what it delivered. */
+mr_status mr_loader_note_digest(const mr_loader *loader, mr_error *err) {
+    char digest[33];
+    if (!loader->live || !loader->digest) {
+        return MR_OK;
+    }
+    mr_loader_digest(loader, digest);
+    return mr_live_note(loader->live, digest, err);
+}
+
+void mr_loader_digest(const mr_loader *loader, char out[33]) {
+    mr_hash_hex(loader->stream_digest, out);
+}
+
+mr_status mr_loader_save(const mr_loader *loader, char *buffer, size_t size, mr_error *err) {
+    MR_TRY(mr_loader_note_digest(loader, err));
+    mr_state state = mr_loader_state(loader);
+    mr_status status = loader->live ? mr_live_save(loader->live, &state, err) : MR_OK;
+    status = status == MR_OK ? mr_state_write(&state, buffer, size, err) : status;
+    mr_state_free(&state);
+    return status;
+}
+
+size_t mr_loader_state_bytes(const mr_loader *loader) {
+    return MR_STATE_MAX + (loader->live ? mr_live_state_bytes(loader->live) : 0);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dataset.h - a pipeline's source, opened: the only caller of source tables while a run goes on.
+ *
+ * Read-only once it is open, and shared by all threads. */
+#ifndef MR_RUN_DATASET_H
+#define MR_RUN_DATASET_H
+
+#include "plan/pipeline.h"
+
+typedef struct mr_dataset {
+    const mr_source_class *class;
+    void *state;
+    mr_shape shape;
+    int64_t *first;     /* shape.blocks + 1 first samples, or NULL: every sample is a block */
+    int32_t number, of; /* which of the run's datasets it is */
+    char fingerprint[33];
+} mr_dataset;
+
+/* mr_dataset_close is due even if opening failed; a zeroed one may be closed. */
+mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const mr_log *log,
+                          mr_error *err);
+void mr_dataset_close(mr_dataset *dataset);
+
+static inline bool mr_dataset_is_read(const mr_dataset *dataset) {
+    return dataset->class->locate != NULL && !dataset->shape.mapped;
+}
+
+static inline bool mr_dataset_has_blocks(const mr_dataset *dataset) {
+    return dataset->first != NULL;
+}
+
+static inline bool mr_dataset_is_unpacked(const mr_dataset *dataset) {
+    return dataset->class->unpack != NULL;
+}
+
+int64_t mr_dataset_block_of(const mr_dataset *dataset, int64_t sample);
+int64_t mr_dataset_first_of(const mr_dataset *dataset, int64_t block);
+int64_t mr_dataset_end_of(const mr_dataset *dataset, int64_t block); /* after its last sample */
+int64_t mr_dataset_block_bytes(const mr_dataset *dataset, int64_t block); /* -1: not told */
+
+void mr_dataset_name(const mr_dataset *dataset, int64_t sample, char *buffer, size_t size);
+bool mr_dataset_identify(const mr_dataset *dataset, int64_t sample, uint64_t out[2]);
+void mr_dataset_prefetch(const mr_dataset *dataset, int64_t sample);
+
+/* The extents of a block: as many as fit into `own`, else in new memory; *out says where. The
+ * caller frees *out unless it is `own`. */
+mr_status mr_dataset_locate(const mr_dataset *dataset, int64_t block, mr_extent *own,
+                            int32_t capacity, mr_extent **out, int32_t *n, mr_error *err);
+
+mr_status mr_dataset_unpack(const mr_dataset *dataset, const mr_block *block, int32_t part,
+                            void **out, mr_error *err);
+void mr_dataset_drop(const mr_dataset *dataset, int32_t part, void *unpacked);
+
+mr_status mr_dataset_fill(const mr_dataset *dataset, const mr_block *block, int64_t sample,
+                          mr_view *fields, mr_error *err);
+mr_status mr_dataset_gather(const mr_dataset *dataset, const mr_block *const *blocks,
+                            const int64_t *samples, int64_t n, const mr_column *columns,
+                            mr_error *err);
+
+/* Reads and unpacks a block at once, by the calling thread. Released with mr_dataset_release. */
+typedef struct mr_own_block {
+    mr_block block;
+    mr_bytes *bytes;
+    void **parts;
+    void *memory;
+} mr_own_block;
+
+mr_status mr_dataset_fetch(const mr_dataset *dataset, int64_t block, mr_own_block *out,
+                           mr_error *err);
+void mr_dataset_release(const mr_dataset *dataset, mr_own_block *block);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peers.h - ranks that send each other what they keep, over a link (fabric/link.h).
+ *
+ * Every item (a sample, or a block) has a rank that owns it: see plan/locality.h. The owner reads
+ * it from storage when somebody needs it for the first time, keeps it if the plan says that there
+ * is room, and sends it to whoever makes a slot of it. So nothing is read twice, and in later
+ * epochs nothing that is kept is read at all.
+ *
+ * Two origins: "memory", what this rank owns, lent where it lies; and "peers", what others own.
+ * One thread speaks with the others, a few read what is owned here. What the plan needs next is
+ * asked for ahead, many items in a message; there is no directory.
+ *
+ * A peer that has closed its loader is "not here" from then on. One that has died is an error that
+ * names it: a run by MPI cannot go on without it. What comes from a peer is checked as if it came
+ * from a stranger. */
+#ifndef MR_RUN_PEERS_H
+#define MR_RUN_PEERS_H
+
+#include "plan/locality.h"
+#include "run/child.h"
+#include "run/read/origin.h"
+#include "span/track.h"
+
+typedef struct mr_peers mr_peers;
+
+/* What all ranks must agree on. */
+typedef struct mr_peers_terms {
+    char pipeline[33], dataset[33]; /* fingerprints */
+    int64_t seed, batch, epochs, first_epoch, first_position;
+    mr_share_terms share;
+    int32_t remainder;
+} mr_peers_terms;
+
+typedef struct mr_peers_config {
+    const char *url; /* "mpi", "mpi?in_flight=64000000&rate=0&timeout=60" */
+    const mr_children *children;
+    const mr_locality *locality;
+    int32_t rank, world;
+    mr_peers_terms terms;
+    mr_track *track; /* of the thread that speaks with the others */
+} mr_peers_config;
+
+/* Whether a fabric's URL is one of peers. */
+bool mr_peers_is_url(const char *url);
+
+/* Waits for all ranks. */
+mr_status mr_peers_open(mr_peers **out, const mr_peers_config *config, mr_error *err);
+
+/* delivered: all that the plan has for this rank; then others that still ask are served for a
+ * while. NULL allowed. */
+void mr_peers_close(mr_peers *peers, bool delivered);
+
+extern const mr_origin_class mr_memory_origin, mr_peer_origin; /* the state is the peers */
+
+/* MR_OK, or that a peer was lost. */
+mr_status mr_peers_failure(mr_peers *peers, mr_error *err);
+
+/* Who waits for whom, where it takes long; false: nobody does, or it was said. */
+bool mr_peers_trouble(mr_peers *peers, char *text, size_t size);
+
+typedef struct mr_peers_counts {
+    int64_t asked, found, damaged, bytes_in; /* of others */
+    int64_t sent, bytes_out;
+    int64_t reads, bytes_read; /* from files, to be kept or sent */
+    int64_t kept, bytes_kept;
+    int64_t wait_ns;     /* while something was asked for and nothing came */
+    int32_t world, here; /* ranks; those that have not closed */
+} mr_peers_counts;
+
+void mr_peers_counts_get(mr_peers *peers, mr_peers_counts *out);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batch_parts.h - what batches and their pool are made of, for the files of this folder. */
+#ifndef MR_RUN_BATCH_PARTS_H
+#define MR_RUN_BATCH_PARTS_H
+
+#include <stdatomic.h>
+
+#include "core/hash.h"
+#include "run/ring/batch.h"
+
+#define MR_POOL_KEEP_MAX 16
+
+/* One sample of a ragged field before the batch is sealed. */
+typedef struct mr_batch_value {
+    void *data;
+    size_t size;
+    mr_type type;
+    bool lent; /* data is somebody else's, who keeps it until the batch is sealed */
+} mr_batch_value;
+
+/* How a field lies in a batch. */
+typedef struct mr_pool_field {
+    const char *name;
+    mr_type type;
+    bool ragged;
+    bool collated;       /* an op makes the array: see collate in op.h */
+    size_t sample_bytes; /* of a dense field */
+    size_t offset;       /* of a dense field in the block */
+} mr_pool_field;
+
+struct mr_pool {
+    atomic_int references; /* the loader's, and one per batch that exists */
+    mr_allocator allocator;
+    int64_t capacity;
+    bool digest, poison;
+    bool late; /* samples change until the batch is sealed: digests are made then */
+    uint32_t keep;
+
+    int32_t n_fields; /* those of samples */
+    int32_t n_arrays; /* and those that only batches have, behind them */
+    mr_pool_field *fields;
+    bool any_ragged;
+    size_t block_bytes;
+    char *names; /* own copies: batches may outlive the pipeline */
+
+    /* Idle batches. Exchanging whole slots needs no lock and has no ABA problem. */
+    _Atomic(mr_batch *) idle[MR_POOL_KEEP_MAX];
+    atomic_bool closed;
+};
+
+/* What a ragged field has besides its array. */
+typedef struct mr_ragged_part {
+    mr_batch_value *pieces; /* one per sample */
+    int64_t *offsets;       /* capacity + 1 */
+    int64_t *shapes;        /* capacity x dims */
+    size_t values_bytes;    /* what the array's data was allocated with */
+} mr_ragged_part;
+
+struct mr_batch {
+    atomic_int references;
+    mr_pool *pool;
+    int64_t count, valid, epoch, step;
+    unsigned char *block;
+    int64_t *samples;
+    uint64_t *sample_digests;
+    mr_hash128 digest;
+    char digest_hex[33];
+
+    mr_array *arrays;
+    mr_ragged_part *parts; /* one per field too; empty where it is dense */
+};
+
+static inline bool mr_pool_is_ragged(const mr_pool *pool, int32_t field) {
+    return pool->fields[field].ragged;
+}
+
+/* pool.c: memory for an array that is made when its size is known, kept for the next batch. */
+mr_status mr_batch_reserve(mr_batch *batch, int32_t array, size_t bytes, mr_error *err);
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* decisions.c - see decisions.h. */
+#include "run/stream/decisions.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/json.h"
+#include "core/memory.h"
+
+struct mr_decisions {
+    mr_decisions_config config;
+    mr_rate rate;
+    mr_journal *journal;     /* NULL: nothing is written */
+    mr_rate_decision *known; /* of the journal, from the first step on */
+    int64_t n_known, room, used;
+};
+
+/* ---- What the journal has ---- */
+static mr_status add_known(mr_decisions *d, const mr_rate_decision *decision, mr_error *err) {
+    if (d->n_known == d->room) {
+        int64_t room = d->room ? 2 * d->room : 64;
+        mr_rate_decision *grown = realloc(d->known, (size_t)room * sizeof *grown);
+        if (!grown) {
+            return mr_fail_memory(err, (size_t)room * sizeof *grown);
+        }
+        d->known = grown;
+        d->room = room;
+    }
+    d->known[d->n_known++] = *decision;
+    return MR_OK;
+}
+
+static mr_status read_decision(mr_decisions *d, const mr_entry *entry, mr_error *err) {
+    mr_rate_decision decision;
+    MR_TRY(mr_rate_entry_load(&decision, entry->value, entry->size, err));
+    if (decision.step < d->config.step) {
+        d->rate.keep = d->rate.noted_keep = decision.keep;
+        return MR_OK;
+    }
+    return add_known(d, &decision, err);
+}
+
+static mr_status read_said(mr_decisions *d, const mr_entry *entry, mr_error *err) {
+    mr_said *said = NULL;
+    mr_hearsay *h = d->config.hearsay;
+    MR_TRY(mr_said_load(&said, entry->value, entry->size, err));
+    if (h->n > 0 && said->step < h->list[h->n - 1]->step) {
+        mr_said_free(said);
+        return mr_fail(err, MR_E_CORRUPT, "feedback in the journal is out of order");
+    }
+    h->known_after = said->after > h->known_after ? said->after : h->known_after;
+    return mr_hearsay_add(h, said, err);
+}
+
+static mr_status read_entries(mr_decisions *d, mr_journal_reader *reader, mr_error *err) {
+    mr_entry entry;
+    int64_t kind = 0;
+    mr_status status = MR_OK;
+    while (status == MR_OK && (status = mr_journal_next(reader, &kind, &entry, err)) == MR_OK) {
+        status = kind == MR_JOURNAL_DECISION ? read_decision(d, &entry, err)
+                 : kind == MR_JOURNAL_SAID   ? read_said(d, &entry, err)
+                                             : MR_OK;
+    }
+    return status < 0 ? status : MR_OK;
+}
+
+static mr_status read_journal(mr_decisions *d, const uint64_t run[2], mr_error *err) {
+    mr_journal_reader *reader = NULL;
+    uint64_t theirs[2];
+    MR_TRY(mr_journal_reader_open(&reader, d->config.journal, theirs, err));
+    mr_status status = read_entries(d, reader, err);
+    mr_journal_reader_close(reader);
+    if (status == MR_OK && (theirs[0] != run[0] || theirs[1] != run[1])) {
+        return mr_fail(err, MR_E_STATE, "this journal is that of another run");
+    }
+    return status;
+}
+
+/* ---- Opening ---- */
+static void name_run(const mr_decisions_config *c, uint64_t run[2]) {
+    const mr_hash128 document = mr_hash(c->pipeline->fingerprint, 32);
+    const mr_hash128 stream = mr_hash(c->dataset, 32);
+    const uint64_t words[6] = {document.low, document.high,     stream.low,
+                               stream.high,  (uint64_t)c->seed, (uint64_t)c->batch};
+    const mr_hash128 all = mr_hash(words, sizeof words);
+    run[0] = all.low;
+    run[1] = all.high;
+}
+
+static mr_status append_json(mr_decisions *d, int64_t kind, json_t *object, mr_error *err) {
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    if (!text) {
+        return mr_fail_memory(err, 256);
+    }
+    mr_status status = mr_journal_append(d->journal, kind, text, strlen(text), err);
+    free(text);
+    return status;
+}
+
+static mr_status note_run(mr_decisions *d, mr_error *err) {
+    const mr_decisions_config *c = &d->config;
+    json_t *document = NULL;
+    json_error_t error;
+    if (mr_json_load(&document, c->pipeline->json, strlen(c->pipeline->json), 0, &error) < 0) {
+        return mr_fail_memory(err, strlen(c->pipeline->json));
+    }
+    return append_json(d, MR_JOURNAL_RUN,
+                       json_pack("{s:o,s:I,s:I}", "pipeline", document, "seed", (json_int_t)c->seed,
+                                 "batch", (json_int_t)c->batch),
+                       err);
+}
+
+static bool is_by_the_clock(const mr_rate_options *o) {
+    return o->late != MR_LATE_WAIT || o->early != MR_EARLY_HOLD;
+}
+
+static mr_status check_use(const mr_decisions *d, mr_error *err) {
+    const mr_decisions_config *c = &d->config;
+    if (!c->journal && is_by_the_clock(&d->rate.options)) {
+        mr_fail(err, MR_E_PARAM,
+                "what the clock decides must be written down, and there is no "
+                "journal");
+        mr_hint(err, "give it a folder: --journal FOLDER, or journal=... of loader()");
+        return MR_E_PARAM;
+    }
+    if (c->world > 1 && (c->journal || is_by_the_clock(&d->rate.options))) {
+        mr_fail(err, MR_E_UNSUPPORTED, "ranks cannot share a journal yet");
+        mr_hint(err, "with several ranks use \"late\": \"wait\" and \"early\": \"hold\"");
+        return MR_E_UNSUPPORTED;
+    }
+    return MR_OK;
+}
+
+static mr_status open_journal(mr_decisions *d, mr_error *err) {
+    uint64_t run[2];
+    name_run(&d->config, run);
+    if (!d->config.replay) {
+        MR_TRY(mr_journal_open(&d->journal, d->config.journal, run, err));
+    }
+    MR_TRY(read_journal(d, run, err));
+    return d->journal && mr_journal_is_new(d->journal) ? note_run(d, err) : MR_OK;
+}
+
+mr_status mr_decisions_open(mr_decisions **out, const mr_decisions_config *config, mr_error *err) {
+    mr_decisions *d = mr_zalloc(1, sizeof *d);
+    *out = d;
+    if (!d) {
+        return mr_fail_memory(err, sizeof *d);
+    }
+    d->config = *config;
+    mr_rate_options options =
+        mr_pace_options(&config->pipeline->pace, config->batch, config->replays);
+    options.seed = config->seed;
+    MR_TRY(mr_rate_start(&d->rate, &options, err));
+    d->rate.step = config->step;
+    MR_TRY(check_use(d, err));
+    return config->journal ? open_journal(d, err) : MR_OK;
+}
+
+void mr_decisions_close(mr_decisions *d) {
+    if (d) {
+        mr_journal_close(d->journal, NULL);
+        free(d->known);
+        mr_free(d);
+    }
+}
+
+/* ---- Deciding ---- */
+const mr_rate *mr_decisions_rate(const mr_decisions *d) {
+    return &d->rate;
+}
+
+void mr_decisions_keep(mr_decisions *d) {
+    d->rate.keep = d->rate.noted_keep;
+}
+
+bool mr_decisions_known(const mr_decisions *d, mr_rate_decision *out) {
+    const mr_rate_decision *next = d->used < d->n_known ? &d->known[d->used] : NULL;
+    if (!next && !d->config.replay) {
+        return false;
+    }
+    mr_rate copy = d->rate;
+    bool used;
+    return mr_rate_replay(&copy, next, out, &used, NULL) == MR_OK;
+}
+
+static mr_status replay(mr_decisions *d, mr_rate_decision *out, mr_error *err) {
+    const mr_rate_decision *next = d->used < d->n_known ? &d->known[d->used] : NULL;
+    bool used = false;
+    MR_TRY(mr_rate_replay(&d->rate, next, out, &used, err));
+    d->used += used;
+    return MR_OK;
+}
+
+static mr_status note(mr_decisions *d, const mr_rate_decision *decision, mr_error *err) {
+    unsigned char bytes[MR_RATE_ENTRY_BYTES];
+    mr_rate_entry_save(decision, bytes);
+    return d->journal ? mr_journal_append(d->journal, MR_JOURNAL_DECISION, bytes, sizeof bytes, err)
+                      : MR_OK;
+}
+
+/* Where the clock has a say, usual steps are noted too: who goes on from an older state must know
+ * that they were. A decision that could not be written is as if it had not been made. */
+mr_status mr_decisions_next(mr_decisions *d, const mr_rate_view *view, mr_rate_decision *out,
+                            int64_t *until, mr_error *err) {
+    bool noted = false;
+    mr_rate before = d->rate;
+    if (d->used < d->n_known || d->config.replay) {
+        *until = INT64_MAX;
+        return replay(d, out, err);
+    }
+    mr_status status = mr_rate_decide(&d->rate, view, out, &noted, until);
+    noted = noted || is_by_the_clock(&d->rate.options);
+    if (status == MR_OK && noted && (status = note(d, out, err)) < 0) {
+        d->rate = before;
+    }
+    return status;
+}
+
+mr_status mr_decisions_last(mr_decisions *d, const mr_rate_decision *decision, mr_error *err) {
+    bool is_new = d->used == d->n_known && is_by_the_clock(&d->rate.options);
+    return is_new ? note(d, decision, err) : MR_OK;
+}
+
+static mr_status write_said(mr_decisions *d, const mr_said *said, mr_error *err) {
+    size_t size = mr_said_bytes(said);
+    unsigned char *bytes = mr_zalloc(1, size);
+    if (!bytes) {
+        return mr_fail_memory(err, size);
+    }
+    mr_said_save(said, bytes);
+    mr_status status = mr_journal_append(d->journal, MR_JOURNAL_SAID, bytes, size, err);
+    mr_free(bytes);
+    return status;
+}
+
+mr_status mr_decisions_hear(mr_decisions *d, mr_said *said, mr_error *err) {
+    mr_hearsay *h = d->config.hearsay;
+    mr_status status = MR_E_PARAM;
+    int64_t last = h->n > 0 ? h->list[h->n - 1]->step : 0;
+    said->step = d->rate.step > last ? d->rate.step : last;
+    if (d->journal) {
+        status = write_said(d, said, err);
+    } else {
+        mr_fail(err, MR_E_PARAM,
+                "what a trainer says must be written down, and there is no journal");
+        mr_hint(err, "give it a folder: journal=... of loader()");
+    }
+    if (status < 0) {
+        mr_said_free(said);
+        return status;
+    }
+    return mr_hearsay_add(h, said, err);
+}
+
+mr_status mr_decisions_digest(mr_decisions *d, int64_t first, int64_t end, const char *digest,
+                              mr_error *err) {
+    if (!d->journal || first == end) {
+        return MR_OK;
+    }
+    return append_json(d, MR_JOURNAL_DIGEST,
+                       json_pack("{s:I,s:I,s:s}", "first", (json_int_t)first, "end",
+                                 (json_int_t)end, "digest", digest),
+                       err);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* decisions.h - what each step of a run on a stream takes (plan/rate.h), and the journal that
+ * remembers what the clock decided (io/journal.h).
+ *
+ * Entries of a journal, by their kind:
+ *
+ *     MR_JOURNAL_RUN       JSON: the pipeline document, seed and batch; the first
+ *     MR_JOURNAL_DECISION  mr_rate_decision
+ *     MR_JOURNAL_DIGEST    JSON: the digest of the batches of some steps, as they were delivered
+ *     MR_JOURNAL_SAID      mr_said: what the trainer said of its samples */
+#ifndef MR_RUN_DECISIONS_H
+#define MR_RUN_DECISIONS_H
+
+#include "io/journal.h"
+#include "plan/pipeline.h"
+#include "plan/rate.h"
+#include "run/stream/hearsay.h"
+
+enum { MR_JOURNAL_RUN, MR_JOURNAL_DECISION, MR_JOURNAL_DIGEST, MR_JOURNAL_SAID };
+
+typedef struct mr_decisions mr_decisions;
+
+typedef struct mr_decisions_config {
+    const mr_pipeline *pipeline;
+    const char *dataset; /* fingerprint */
+    uint64_t seed;
+    int64_t batch, replays; /* of a usual step: all, and those that are shown again */
+    int64_t world;
+    int64_t step;        /* the first to be decided */
+    const char *journal; /* NULL: none */
+    mr_hearsay *hearsay; /* to which what the journal has is added */
+    bool replay;         /* decide nothing: the journal has it all, and is not written to */
+} mr_decisions_config;
+
+/* mr_decisions_close is due even if opening failed. */
+mr_status mr_decisions_open(mr_decisions **out, const mr_decisions_config *config, mr_error *err);
+void mr_decisions_close(mr_decisions *decisions); /* NULL allowed */
+
+const mr_rate *mr_decisions_rate(const mr_decisions *decisions);
+
+/* The next step, from what can be seen; it is on the disk when this returns MR_OK. MR_LATER: ask
+ * again when more has come, or at *until. */
+mr_status mr_decisions_next(mr_decisions *decisions, const mr_rate_view *view,
+                            mr_rate_decision *out, int64_t *until, mr_error *err);
+
+/* Notes the run's last step, which is short. */
+mr_status mr_decisions_last(mr_decisions *decisions, const mr_rate_decision *decision,
+                            mr_error *err);
+
+/* Chooses as for the last step that was decided, whatever has come since. */
+void mr_decisions_keep(mr_decisions *decisions);
+
+/* Whether the next step is known whatever has come: then *out is it, and stays so until it is
+ * decided. */
+bool mr_decisions_known(const mr_decisions *decisions, mr_rate_decision *out);
+
+/* Notes what was said, and that it holds from the next step on that is decided. It is taken over,
+ * also where that fails, and added to the hearsay. MR_E_PARAM: there is no journal. */
+mr_status mr_decisions_hear(mr_decisions *decisions, mr_said *said, mr_error *err);
+
+/* Notes what was delivered: steps [first, end). */
+mr_status mr_decisions_digest(mr_decisions *decisions, int64_t first, int64_t end,
+                              const char *digest, mr_error *err);
+
+#endif

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* feed.c - see feed.h. */
+#include "run/stream/feed.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "run/threads.h"
+
+/* Entries of a partition that wait: numbers [first, end), each at number % room. */
+typedef struct window {
+    mr_held **ring;
+    int64_t room; /* a power of two */
+    int64_t first, end;
+} window;
+
+struct mr_feed {
+    mr_feed_config config;
+    mr_threads threads;
+    atomic_bool stopped;
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t came;  /* for the consumer */
+    pthread_cond_t room;  /* for the reader */
+    window *windows;      /* one for each partition */
+    int64_t waiting_bytes;
+    int64_t position; /* samples before it were taken */
+    mr_feed_counts counts;
+    mr_status failed;
+    mr_error failure;
+};
+
+/* ---- Entries ---- */
+mr_held *mr_held_copy(const mr_entry *entry) {
+    size_t bytes = sizeof(mr_held) + entry->size + entry->key_size + 1;
+    mr_held *held = malloc(bytes);
+    if (!held) {
+        return NULL;
+    }
+    char *value = (char *)(held + 1), *key = value + entry->size;
+    *held = (mr_held){.users = 1, .bytes = bytes, .entry = *entry};
+    if (entry->value) {
+        memcpy(value, entry->value, entry->size);
+        held->entry.value = value;
+    }
+    if (entry->key_size > 0) {
+        memcpy(key, entry->key, entry->key_size);
+    }
+    held->entry.key = key;
+    return held;
+}
+
+mr_held *mr_held_keep(mr_held *held) {
+    held->users++;
+    return held;
+}
+
+void mr_held_release(mr_held *held) {
+    if (held && --held->users == 0) {
+        free(held);
+    }
+}
+
+/* ---- Windows ---- */
+static bool make_place(window *w) {
+    if (w->end - w->first < w->room) {
+        return true;
+    }
+    int64_t room = w->room ? 2 * w->room : 64;
+    mr_held **ring = mr_zalloc((size_t)room, sizeof(mr_held *));
+    if (!ring) {
+        return false;
+    }
+    for (int64_t i = w->first; i < w->end; i++) {
+        ring[i & (room - 1)] = w->ring[i & (w->room - 1)];
+    }
+    mr_free(w->ring);
+    w->ring = ring;
+    w->room = room;
+    return true;
+}
+
+static bool push(mr_feed *feed, window *w, mr_held *held) {
+    if (!held || !make_place(w)) {
+        mr_held_release(held);
+        return false;
+    }
+    w->ring[w->end++ & (w->room - 1)] = held;
+    feed->waiting_bytes += (int64_t)held->bytes;
+    feed->counts.waiting++;
+    return true;
+}
+
+/* Numbers that the source left out. */
+static bool push_missing(mr_feed *feed, window *w, int64_t before) {
+    while (w->end < before) {
+        const mr_entry missing = {.number = w->end};
+        if (!push(feed, w, mr_held_copy(&missing))) {
+            return false;
+        }
+        feed->counts.missing++;
+    }
+    return true;
+}
+
+/* ---- The reader ---- */
+/* The number before which a partition has no entry that is ever asked for. */
+static int64_t end_of(const mr_feed *feed, int32_t partition) {
+    return mr_merge_number(&feed->config.merge, partition, feed->config.end);
+}
+
+static bool has_room(const mr_feed *feed, int32_t partition) {
+    const mr_feed_config *c = &feed->config;
+    const window *w = &feed->windows[partition];
+    int64_t needed = mr_merge_number(&c->merge, partition, feed->position + c->least);
+    return w->end < end_of(feed, partition) && (w->end < needed || feed->waiting_bytes < c->bytes);
+}
+
+typedef struct taking {
+    mr_feed *feed;
+    int32_t partition;
+    bool any, no_memory;
+} taking;
+
+/* Whole or not at all: an entry that there is no room for is given again. */
+static bool take_entry(void *user, const mr_entry *entry) {
+    taking *t = user;
+    mr_feed *feed = t->feed;
+    window *w = &feed->windows[t->partition];
+    if (atomic_load(&feed->stopped)) {
+        return false;
+    }
+    pthread_mutex_lock(&feed->lock);
+    bool wanted = entry->number >= w->end && has_room(feed, t->partition);
+    bool behind = entry->number < w->end; /* it was there before: go on */
+    if (wanted) {
+        int64_t end = end_of(feed, t->partition);
+        t->no_memory = !push_missing(feed, w, entry->number < end ? entry->number : end) ||
+                       (entry->number < end && !push(feed, w, mr_held_copy(entry)));
+        feed->counts.entries++;
+        feed->counts.bytes += (int64_t)(entry->size + entry->key_size);
+        feed->counts.newest = entry->time;
+        t->any = true;
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return behind || (wanted && !t->no_memory);
+}
+
+static mr_status read_partition(mr_feed *feed, int32_t partition, bool *any, mr_error *err) {
+    const mr_dataset *dataset = feed->config.dataset;
+    taking t = {.feed = feed, .partition = partition};
+    const mr_entry_sink sink = {take_entry, &t};
+    pthread_mutex_lock(&feed->lock);
+    bool room = has_room(feed, partition);
+    int64_t number = feed->windows[partition].end;
+    pthread_mutex_unlock(&feed->lock);
+    if (!room) {
+        return MR_OK;
+    }
+    mr_status status = dataset->class->advance(dataset->state, partition, number, &sink, err);
+    *any = *any || t.any;
+    return t.no_memory ? mr_fail_memory(err, sizeof(mr_held)) : status;
+}
+
+static mr_status read_all(mr_feed *feed, bool *any, mr_error *err) {
+    const mr_feed_config *c = &feed->config;
+    for (int32_t i = c->first_partition; i < c->end_partition; i++) {
+        bool some = false;
+        if (atomic_load(&feed->stopped)) {
+            return MR_OK;
+        }
+        MR_TRY(read_partition(feed, i, &some, err));
+        if (some) {
+            pthread_mutex_lock(&feed->lock);
+            pthread_cond_signal(&feed->came);
+            pthread_mutex_unlock(&feed->lock);
+        }
+        *any = *any || some;
+    }
+    return MR_OK;
+}
+
+/* Until there is room again, or it is time to look whether something came. */
+static void rest(mr_feed *feed, int64_t nanoseconds) {
+    struct timespec moment;
+    clock_gettime(CLOCK_MONOTONIC, &moment);
+    moment.tv_nsec += nanoseconds;
+    moment.tv_sec += moment.tv_nsec / 1000000000;
+    moment.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&feed->lock);
+    if (!atomic_load(&feed->stopped)) {
+        pthread_cond_clockwait(&feed->room, &feed->lock, CLOCK_MONOTONIC, &moment);
+    }
+    pthread_mutex_unlock(&feed->lock);
+}
+
+static void note_failure(mr_feed *feed, mr_status status, const mr_error *err) {
+    pthread_mutex_lock(&feed->lock);
+    feed->failed = status;
+    feed->failure = *err;
+    pthread_cond_signal(&feed->came);
+    pthread_mutex_unlock(&feed->lock);
+}
+
+/* A source that has nothing is asked again after 0.5 ms, then more and more rarely. */
+static void *read_on(void *context) {
+    enum { SOONEST = 500000, LATEST = 16000000 };
+    mr_feed *feed = context;
+    int64_t pause = SOONEST;
+    while (!atomic_load(&feed->stopped)) {
+        mr_error err = MR_ERROR_INIT;
+        bool any = false;
+        mr_status status = read_all(feed, &any, &err);
+        if (status < 0) {
+            note_failure(feed, status, &err);
+            break;
+        }
+        if (!any) {
+            rest(feed, pause);
+        }
+        pause = any ? SOONEST : 2 * pause < LATEST ? 2 * pause : LATEST;
+    }
+    return NULL;
+}
+
+/* ---- The consumer ---- */
+static int64_t reach(const mr_feed *feed) {
+    const mr_feed_config *c = &feed->config;
+    int64_t first = c->end;
+    for (int32_t i = c->first_partition; i < c->end_partition; i++) {
+        int64_t own = mr_merge_sample(&c->merge, i, feed->windows[i].end);
+        first = own < first ? own : first;
+    }
+    return first;
+}
+
+int64_t mr_feed_reach(mr_feed *feed) {
+    pthread_mutex_lock(&feed->lock);
+    int64_t first = reach(feed);
+    pthread_mutex_unlock(&feed->lock);
+    return first;
+}
+
+static mr_held *pop(mr_feed *feed, int32_t partition, int64_t number) {
+    window *w = &feed->windows[partition];
+    const mr_feed_config *c = &feed->config;
+    if (partition < c->first_partition || partition >= c->end_partition || number != w->first) {
+        return NULL;
+    }
+    mr_held *held = w->ring[w->first++ & (w->room - 1)];
+    feed->waiting_bytes -= (int64_t)held->bytes;
+    feed->counts.waiting--;
+    return held;
+}
+
+void mr_feed_take(mr_feed *feed, int64_t first, int64_t count, mr_held **out) {
+    pthread_mutex_lock(&feed->lock);
+    for (int64_t i = 0; i < count; i++) {
+        mr_merge_place place = mr_merge_at(&feed->config.merge, first + i);
+        out[i] = pop(feed, place.partition, place.number);
+    }
+    feed->position = first + count;
+    pthread_cond_signal(&feed->room);
+    pthread_mutex_unlock(&feed->lock);
+}
+
+int64_t mr_feed_look(mr_feed *feed, int64_t first, int64_t end, mr_feed_visit *visit, void *user) {
+    int64_t at = first;
+    bool more = true;
+    pthread_mutex_lock(&feed->lock);
+    while (more && at < end) {
+        mr_merge_place place = mr_merge_at(&feed->config.merge, at);
+        const window *w = &feed->windows[place.partition];
+        more = visit(user, at++, w->ring[place.number & (w->room - 1)]);
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return at - first;
+}
+
+static mr_status look(const mr_feed *feed, int64_t before, mr_error *err) {
+    if (atomic_load(&feed->stopped)) {
+        return mr_fail(err, MR_E_CANCELLED, "the loader was cancelled");
+    }
+    if (reach(feed) > before) {
+        return MR_OK;
+    }
+    if (feed->failed < 0 && err) {
+        *err = feed->failure;
+    }
+    return feed->failed < 0 ? feed->failed : MR_LATER;
+}
+
+mr_status mr_feed_wait(mr_feed *feed, int64_t before, const struct timespec *moment,
+                       mr_error *err) {
+    bool in_time = true;
+    pthread_mutex_lock(&feed->lock);
+    mr_status status = look(feed, before, err);
+    while (status == MR_LATER && in_time) {
+        in_time =
+            moment ? pthread_cond_clockwait(&feed->came, &feed->lock, CLOCK_MONOTONIC, moment) == 0
+                   : pthread_cond_wait(&feed->came, &feed->lock) == 0;
+        status = look(feed, before, err);
+    }
+    pthread_mutex_unlock(&feed->lock);
+    return status;
+}
+
+void mr_feed_counts_of(mr_feed *feed, mr_feed_counts *out) {
+    pthread_mutex_lock(&feed->lock);
+    *out = feed->counts;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+int64_t mr_feed_behind(mr_feed *feed) {
+    const mr_feed_config *c = &feed->config;
+    int64_t behind = 0;
+    for (int32_t i = c->first_partition; c->dataset->class->newest && i < c->end_partition; i++) {
+        int64_t newest = 0;
+        if (c->dataset->class->newest(c->dataset->state, i, &newest, NULL) < 0) {
+            return -1;
+        }
+        pthread_mutex_lock(&feed->lock);
+        int64_t end = end_of(feed, i), first = feed->windows[i].first;
+        pthread_mutex_unlock(&feed->lock);
+        newest = newest < end ? newest : end;
+        behind += newest > first ? newest - first : 0;
+    }
+    return c->dataset->class->newest ? behind : -1;
+}
+
+/* ---- Opening, closing ---- */
+mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *err) {
+    mr_feed *feed = mr_zalloc(1, sizeof *feed);
+    *out = feed;
+    if (!feed) {
+        return mr_fail_memory(err, sizeof *feed);
+    }
+    feed->config = *config;
+    feed->position = config->position;
+    pthread_mutex_init(&feed->lock, NULL);
+    pthread_cond_init(&feed->came, NULL);
+    pthread_cond_init(&feed->room, NULL);
+    feed->windows = mr_zalloc((size_t)config->merge.partitions, sizeof *feed->windows);
+    if (!feed->windows) {
+        return mr_fail_memory(err, (size_t)config->merge.partitions * sizeof *feed->windows);
+    }
+    for (int32_t i = 0; i < config->merge.partitions; i++) {
+        feed->windows[i].first = feed->windows[i].end =
+            mr_merge_number(&config->merge, i, config->position);
+    }
+    return mr_threads_start(&feed->threads, 1, "mr-feed", read_on, feed, 0, err);
+}
+
+void mr_feed_stop(mr_feed *feed) {
+    atomic_store(&feed->stopped, true);
+    pthread_mutex_lock(&feed->lock);
+    pthread_cond_broadcast(&feed->came);
+    pthread_cond_broadcast(&feed->room);
+    pthread_mutex_unlock(&feed->lock);
+}
+
+static void empty(window *w) {
+    for (; w->first < w->end; w->first++) {
+        mr_held_release(w->ring[w->first & (w->room - 1)]);
+    }
+    mr_free(w->ring);
+}
+
+void mr_feed_close(mr_feed *feed) {
+    if (!feed) {
+        return;
+    }
+    mr_feed_stop(feed);
+    mr_threads_join(&feed->threads);
+    for (int32_t i = 0; feed->windows && i < feed->config.merge.partitions; i++) {
+        empty(&feed->windows[i]);
+    }
+    mr_free(feed->windows);
+    pthread_mutex_destroy(&feed->lock);
+    pthread_cond_destroy(&feed->came);
+    pthread_cond_destroy(&feed->room);
+    mr_free(feed);
+}

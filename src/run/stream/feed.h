@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* feed.h - entries of a stream that have arrived and wait for their step.
+ *
+ * One thread asks the source for what comes next of each partition and copies it here, in the
+ * order of numbers; a number that is missing has a place of its own. Nothing is read further ahead
+ * than a number of bytes, except what the next steps need: a partition that is fast waits for one
+ * that is slow, and the stream keeps the rest. */
+#ifndef MR_RUN_FEED_H
+#define MR_RUN_FEED_H
+
+#include <time.h>
+
+#include "plan/merge.h"
+#include "run/read/dataset.h"
+
+/* An entry in memory. All but its making is the consumer's. */
+typedef struct mr_held {
+    int32_t users;
+    size_t bytes;   /* of it in memory */
+    mr_entry entry; /* without a value: it is damaged or missing */
+} mr_held;
+
+mr_held *mr_held_copy(const mr_entry *entry); /* with one user; NULL: no memory */
+mr_held *mr_held_keep(mr_held *held);
+void mr_held_release(mr_held *held); /* NULL allowed */
+
+typedef struct mr_feed mr_feed;
+
+typedef struct mr_feed_config {
+    const mr_dataset *dataset;
+    mr_merge merge;
+    int32_t first_partition, end_partition; /* that are read */
+    int64_t position;                       /* the first sample wanted */
+    int64_t end;                            /* no sample from here on is read */
+    int64_t least;                          /* samples that may always be waiting */
+    int64_t bytes;                          /* beyond that, as long as so many do not wait */
+} mr_feed_config;
+
+/* mr_feed_close is due even if opening failed. */
+mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *err);
+void mr_feed_stop(mr_feed *feed);  /* any thread: nobody waits any more */
+void mr_feed_close(mr_feed *feed); /* NULL allowed */
+
+/* The first sample that is not there: all before it are, of the partitions that are read. */
+int64_t mr_feed_reach(mr_feed *feed);
+
+/* Takes samples from `first` on, which are there, into out[0..count); those of partitions that are
+ * not read are NULL. Each is the caller's to release. */
+void mr_feed_take(mr_feed *feed, int64_t first, int64_t count, mr_held **out);
+
+/* Looks at samples that are there, from `first` on, until the visitor has seen enough (false) or
+ * `end` is reached; how many it looked at. */
+typedef bool mr_feed_visit(void *user, int64_t sample, const mr_held *held);
+int64_t mr_feed_look(mr_feed *feed, int64_t first, int64_t end, mr_feed_visit *visit, void *user);
+
+/* MR_OK: sample `before` may be there now, ask; MR_LATER: the moment of CLOCK_MONOTONIC (NULL:
+ * none) has come; MR_E_CANCELLED; or why nothing comes any more. */
+mr_status mr_feed_wait(mr_feed *feed, int64_t before, const struct timespec *moment, mr_error *err);
+
+typedef struct mr_feed_counts {
+    int64_t entries, bytes; /* that came */
+    int64_t missing;        /* numbers that did not */
+    int64_t waiting;        /* entries now */
+    int64_t newest;         /* time of the newest entry; 0: none came */
+} mr_feed_counts;
+void mr_feed_counts_of(mr_feed *feed, mr_feed_counts *out);
+
+/* Entries of the partitions that are read which no step has; -1: the source cannot tell. */
+int64_t mr_feed_behind(mr_feed *feed);
+
+#endif

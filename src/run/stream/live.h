@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* live.h - the steps of a run that follows a stream: which entries each takes, and which of those
+ * seen before it shows again.
+ *
+ * Steps are planned by the consumer, ahead of those that it takes. What is planned and what was
+ * delivered are two rehearsal buffers with the same history: a state is saved of the second. */
+#ifndef MR_RUN_LIVE_H
+#define MR_RUN_LIVE_H
+
+#include "plan/pipeline.h"
+#include "plan/schedule.h"
+#include "plan/share.h"
+#include "plan/state.h"
+#include "run/stream/extras.h"
+#include "run/stream/feed.h"
+
+/* A sample of a step, as its rank makes it. */
+typedef struct mr_live_row {
+    int64_t sample;
+    uint32_t epoch; /* of its draws: each time it is shown again is another one */
+    bool is_replay;
+    float weight;
+    mr_held *held;     /* NULL: to be read once more */
+    mr_held *recalled; /* what a worker read */
+    mr_extra *extra;   /* NULL: none */
+} mr_live_row;
+
+typedef struct mr_live_step {
+    bool is_planned;
+    int64_t step;
+    int64_t end;       /* samples before it are done with this step */
+    int64_t *samples;  /* the new ones, of all ranks, ascending */
+    mr_held **arrived; /* likewise; NULL: of a partition that this rank does not read */
+    int64_t count;     /* of them */
+    mr_live_row *rows; /* of this rank */
+    int64_t n_rows;
+} mr_live_step;
+
+typedef struct mr_live mr_live;
+
+typedef struct mr_live_config {
+    const mr_pipeline *pipeline;
+    const mr_dataset *dataset;
+    uint64_t seed;
+    int64_t batch, world, rank;
+    int32_t remainder;
+    int64_t bytes; /* of entries that wait */
+    const mr_state *state;
+    const char *journal; /* NULL: none; see decisions.h */
+    bool replay;
+} mr_live_config;
+
+/* mr_live_close is due even if opening failed. */
+mr_status mr_live_open(mr_live **out, const mr_live_config *config, mr_error *err);
+void mr_live_stop(mr_live *live);  /* any thread */
+void mr_live_close(mr_live *live); /* NULL allowed */
+
+/* Plans the next step, unless this one is planned. MR_LATER: the stream is not that far; MR_END:
+ * the run is over. */
+mr_status mr_live_plan(mr_live *live, mr_live_step *step, mr_portion *portion, mr_error *err);
+
+/* Waits until the next step may be there; results as of mr_feed_wait. Somebody who waits is why a
+ * step is filled up with old samples. */
+mr_status mr_live_wait(mr_live *live, const struct timespec *moment, mr_error *err);
+
+/* A worker: a row as the source's fill wants it; `attempt` -1: itself, else what stands in for it.
+ */
+typedef struct mr_live_block {
+    mr_arrival arrival;
+    void *part;
+    mr_block block;
+    int64_t sample;
+} mr_live_block;
+mr_status mr_live_fetch(const mr_live *live, const mr_live_step *step, int64_t row, int64_t attempt,
+                        mr_live_block *out, mr_error *err);
+
+/* The step was delivered. mr_live_forget: or it never will be. */
+mr_status mr_live_delivered(mr_live *live, mr_live_step *step, mr_error *err);
+void mr_live_forget(mr_live_step *step);
+void mr_live_step_free(mr_live_step *step);
+
+int64_t mr_live_memory(const mr_live *live); /* bytes of entries at most, but those of open steps */
+void mr_live_stats(const mr_live *live, mr_stream_stats *out);
+
+/* What the trainer says of samples, as mr_loader_feed_back. */
+mr_status mr_live_hear(mr_live *live, const mr_feedback *feedback, mr_error *err);
+
+/* Notes in the journal what was delivered since the run began. */
+mr_status mr_live_note(mr_live *live, const char *digest, mr_error *err);
+
+/* How many bytes mr_live_save makes a state longer at most. */
+size_t mr_live_state_bytes(const mr_live *live);
+
+/* Adds what a state needs beyond its position; state->rehearsal is freed with free. */
+mr_status mr_live_save(const mr_live *live, mr_state *state, mr_error *err);
+
+#endif

@@ -1,0 +1,916 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parquet.c - rows of Parquet files. A row group is a block, a column of it is a part: read
+ * together, unpacked by whichever workers are free, and rows are gathered into the batch column by
+ * column.
+ *
+ * The fields stand in the first file's footer, so checking the parameters reads it. */
+#include <millrace/source.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/memory.h"
+#include "core/recycler.h"
+#include "io/far_name.h"
+#include "io/file.h"
+#include "sources/parquet_set.h"
+
+typedef struct params {
+    mr_strings path, columns;
+    const char *where;
+    int32_t nulls; /* mr_pq_null_policy */
+    double fill;
+    bool ragged;
+    const char *store;
+    mr_pq_set described; /* not a parameter: found by check */
+} params;
+
+static const char *const null_names[] = {"error", "fill", "mask", NULL};
+
+static const mr_param rows[] = {
+    {.name = "path",
+     .kind = MR_PARAM_STRINGS,
+     .offset = offsetof(params, path),
+     .min_len = 1,
+     .max_len = 1 << 20,
+     .doc = "Files, folders (their files that end in .parquet) or patterns such as "
+            "\"data/*.parquet\"; in this order, those of a folder or pattern by name."},
+    {.name = "columns",
+     .kind = MR_PARAM_STRINGS,
+     .offset = offsetof(params, columns),
+     .fallback = "[]",
+     .max_len = 1 << 20,
+     .doc = "Columns to read, by name or pattern (\"feature_*\"); a struct's name takes all of it. "
+            "Empty: all. Nothing else is read."},
+    {.name = "where",
+     .kind = MR_PARAM_JSON,
+     .offset = offsetof(params, where),
+     .fallback = "null",
+     .doc = "Only rows for which a condition holds: [\"and\", [\">\", \"age\", 30], [\"in\", "
+            "\"country\", [\"DE\", \"FR\"]]]; also ==, !=, <, <=, >=, not_in, is_null, not_null, "
+            "or, not."},
+    {.name = "nulls",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(params, nulls),
+     .fallback = "\"error\"",
+     .choices = null_names,
+     .doc = "What a null becomes: error (ends the run, naming row and column), fill (the value of "
+            "`fill`; strings and lists are empty), or mask (as fill, with a field NAME.mask)."},
+    {.name = "fill",
+     .kind = MR_PARAM_FLOAT,
+     .offset = offsetof(params, fill),
+     .fallback = "0",
+     .doc = "What stands for a null number."},
+    {.name = "ragged",
+     .kind = MR_PARAM_BOOL,
+     .offset = offsetof(params, ragged),
+     .fallback = "false",
+     .doc = "Lists are always fields of varying length; else a list that has one length in all "
+            "rows of the first file is dense."},
+    {.name = "store",
+     .kind = MR_PARAM_STRING,
+     .offset = offsetof(params, store),
+     .fallback = "\"\"",
+     .doc =
+         "The folder of a store, as of a cache, in which footers and the rows that `where` leaves "
+         "are kept, so that the next start reads neither; \"auto\" is the user's own. Empty: "
+         "nothing is kept."},
+    {.name = NULL},
+};
+
+/* Numbers of several columns lie together, row by row, as far as a row of them fits into a cache
+ * line: rows that are taken in any order then cost one miss of the cache for all of them. */
+enum { STRIP = 64 };
+
+/* Columns of a row group in memory. */
+typedef struct part {
+    mr_pq_vector **vectors; /* of the columns; NULL: its numbers are all in the strip */
+    struct joined *joined;  /* of the fields: rows that are not one piece in the vector */
+    uint8_t *strip;
+    size_t strip_bytes;
+} part;
+
+typedef struct joined {
+    uint8_t *values;
+    int64_t *start; /* in bytes; rows + 1 */
+} joined;
+
+/* A column that somebody wants, and which of the set's fields it gives. */
+typedef struct wanted_column {
+    int32_t column; /* in set.columns */
+    int32_t first_field, n_fields;
+    bool all_numbers; /* of every field each row is one number */
+} wanted_column;
+
+/* Columns that are unpacked together. */
+typedef struct part_plan {
+    int32_t first, n; /* of the wanted columns */
+    int32_t first_field, n_fields;
+    int32_t row_bytes; /* of the strip: 16, 32 or 64; 0: there is none */
+} part_plan;
+
+/* Where a field is. */
+typedef struct field_place {
+    int32_t part;   /* -1: nobody wants its column */
+    int32_t column; /* of the part */
+    int32_t offset; /* in a row of the strip */
+} field_place;
+
+enum { MOST_IDLE = 64 };
+
+typedef struct table {
+    const params *params;
+    mr_pq_set set;
+    wanted_column *wanted;
+    int32_t n_wanted;
+    part_plan *parts;
+    int32_t n_parts;
+    field_place *places;
+    bool any_text;
+    uint32_t cpu;
+    mr_recycler *memory; /* of vectors and strips: as large from one row group to the next */
+    _Atomic(mr_pq_decoder *) idle[MOST_IDLE]; /* decoders; whole places are exchanged, so no lock */
+} table;
+
+/* ---- Fields ---- */
+static mr_pq_set_config config_of(const params *p, const mr_log *log, const mr_keeper *keeper) {
+    return (mr_pq_set_config){
+        .paths = &p->path,
+        .columns = &p->columns,
+        .where = strcmp(p->where, "null") == 0 ? "" : p->where,
+        .nulls = {.policy = (mr_pq_null_policy)p->nulls, .fill = p->fill},
+        .ragged = p->ragged,
+        .log = log,
+        .keep = {p->store[0] ? keeper : NULL, p->store},
+    };
+}
+
+static mr_status check(void *p, mr_error *err) {
+    static const mr_log silent = {NULL, NULL};
+    params *own = p;
+    const mr_pq_set_config config = config_of(own, &silent, NULL);
+    return mr_pq_set_describe(&own->described, &config, err);
+}
+
+static void forget(void *p) {
+    mr_pq_set_close(&((params *)p)->described);
+}
+
+static mr_status describe(const void *p, mr_field *fields, int32_t capacity, int32_t *n_fields,
+                          mr_error *err) {
+    const mr_pq_set *set = &((const params *)p)->described;
+    const mr_type number = {.dtype = MR_I64};
+    const mr_type text = {.dtype = MR_U8, .n_dims = 1, .dims = {-1}};
+    (void)err;
+    *n_fields = set->n_fields + set->n_partitions + 1;
+    for (int32_t i = 0; *n_fields <= capacity && i < set->n_fields; i++) {
+        fields[i] =
+            (mr_field){.name = set->fields[i].field.name, .type = set->fields[i].field.type};
+    }
+    for (int32_t i = 0; *n_fields <= capacity && i < set->n_partitions; i++) {
+        const mr_pq_partition *own = &set->partitions[i];
+        fields[set->n_fields + i] =
+            (mr_field){.name = own->name, .type = own->is_number ? number : text};
+    }
+    if (*n_fields <= capacity) {
+        fields[*n_fields - 1] = (mr_field){"index", number, true};
+    }
+    return MR_OK;
+}
+
+/* ---- Opening ---- */
+static bool is_wanted_field(const mr_wanted *wanted, int32_t field) {
+    return !wanted->fields || wanted->fields[field];
+}
+
+static bool is_number(const mr_pq_set_field *field) {
+    return field->field.role != MR_PQ_LENGTHS && !field->ragged && field->field.type.n_dims == 0;
+}
+
+static mr_status take_tables(table *t, mr_error *err) {
+    size_t columns = (size_t)t->set.n_columns + 1, fields = (size_t)t->set.n_fields + 1;
+    t->wanted = mr_zalloc(columns, sizeof *t->wanted);
+    t->parts = mr_zalloc(columns, sizeof *t->parts);
+    t->places = mr_zalloc(fields, sizeof *t->places);
+    return t->wanted && t->parts && t->places ? MR_OK
+                                              : mr_fail_memory(err, fields * sizeof *t->places);
+}
+
+/* Fields of one column stand side by side. */
+static void list_wanted(table *t, const mr_wanted *wanted) {
+    const mr_pq_set *set = &t->set;
+    for (int32_t c = 0, f = 0; c < set->n_columns; c++) {
+        wanted_column own = {.column = c, .first_field = f, .all_numbers = true};
+        bool any = false;
+        for (; f < set->n_fields && set->fields[f].field.column == set->columns[c]; f++) {
+            bool is_wanted = is_wanted_field(wanted, f);
+            any = any || is_wanted;
+            own.all_numbers = own.all_numbers && is_number(&set->fields[f]);
+            t->any_text = t->any_text || (set->fields[f].text && is_wanted);
+            t->places[f].part = -1;
+        }
+        own.n_fields = f - own.first_field;
+        if (any) {
+            t->wanted[t->n_wanted++] = own;
+        }
+    }
+}
+
+static int32_t row_bytes_of(const table *t, const wanted_column *column) {
+    int32_t bytes = 0;
+    for (int32_t k = 0; k < column->n_fields; k++) {
+        const mr_pq_set_field *field = &t->set.fields[column->first_field + k];
+        bytes += (int32_t)mr_dtype_size(field->field.type.dtype);
+    }
+    return bytes;
+}
+
+static void place_fields(table *t, const part_plan *plan, int32_t column, int32_t offset) {
+    const wanted_column *own = &t->wanted[plan->first + column];
+    for (int32_t k = 0; k < own->n_fields; k++) {
+        int32_t field = own->first_field + k;
+        t->places[field] = (field_place){t->n_parts, column, offset};
+        offset += (int32_t)mr_dtype_size(t->set.fields[field].field.type.dtype);
+    }
+}
+
+static void add_part(table *t, part_plan plan, int32_t bytes) {
+    const wanted_column *last = &t->wanted[plan.first + plan.n - 1];
+    plan.first_field = t->wanted[plan.first].first_field;
+    plan.n_fields = last->first_field + last->n_fields - plan.first_field;
+    plan.row_bytes = plan.n == 1 ? 0 : bytes <= 16 ? 16 : bytes <= 32 ? 32 : STRIP;
+    t->parts[t->n_parts++] = plan;
+}
+
+/* Neighbouring columns of numbers become one part while their rows fit; where rows are taken in
+ * order, every column is one, and copied whole. */
+static void plan_parts(table *t, bool in_order) {
+    for (int32_t i = 0, end; i < t->n_wanted; i = end) {
+        part_plan plan = {.first = i, .n = 1};
+        int32_t bytes = row_bytes_of(t, &t->wanted[i]);
+        place_fields(t, &plan, 0, 0);
+        for (end = i + 1; end < t->n_wanted; end++) {
+            int32_t more = row_bytes_of(t, &t->wanted[end]);
+            if (in_order || !t->wanted[i].all_numbers || !t->wanted[end].all_numbers ||
+                bytes + more > STRIP) {
+                break;
+            }
+            place_fields(t, &plan, plan.n++, bytes);
+            bytes += more;
+        }
+        add_part(t, plan, bytes);
+    }
+}
+
+static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_error *err) {
+    const params *own = p;
+    const mr_pq_set_config config = config_of(own, wanted->log, wanted->keeper);
+    table *t = mr_zalloc(1, sizeof *t);
+    if (!t) {
+        return mr_fail_memory(err, sizeof *t);
+    }
+    *state = t;
+    t->params = own;
+    t->memory = mr_recycler_new();
+    if (!t->memory) {
+        return mr_fail_memory(err, sizeof *t);
+    }
+    MR_TRY(mr_cpu_features(NULL, &t->cpu, err));
+    MR_TRY(mr_pq_set_open(&t->set, &config, &own->described, err));
+    if (t->set.samples == 0) {
+        return mr_fail(err, MR_E_NOT_FOUND, "no row fits the condition, or there are none");
+    }
+    MR_TRY(take_tables(t, err));
+    list_wanted(t, wanted);
+    plan_parts(t, wanted->in_order);
+    return MR_OK;
+}
+
+static void close_(void *state) {
+    table *t = state;
+    if (t) {
+        for (int32_t i = 0; i < MOST_IDLE; i++) {
+            mr_pq_decoder_free(t->idle[i]);
+        }
+        mr_pq_set_close(&t->set);
+        mr_free(t->wanted);
+        mr_free(t->parts);
+        mr_free(t->places);
+        mr_recycler_free(t->memory);
+        mr_free(t);
+    }
+}
+
+/* ---- Blocks ---- */
+static uint64_t hash_params(const params *p, uint64_t seed) {
+    const double words[3] = {(double)p->nulls, p->fill, p->ragged};
+    return mr_hash64(words, sizeof words, seed);
+}
+
+static void shape(const void *state, mr_shape *out) {
+    const table *t = state;
+    out->samples = t->set.samples;
+    out->blocks = t->set.n_groups;
+    out->parts = t->n_parts;
+    out->keeps_bytes = t->any_text; /* strings are pointed at where they lie */
+    out->fingerprint[0] =
+        mr_hash64(t->params->where, strlen(t->params->where), t->set.fingerprint[0]);
+    out->fingerprint[1] = hash_params(t->params, t->set.fingerprint[1]);
+}
+
+static int64_t first_sample(const void *state, int64_t block) {
+    return ((const table *)state)->set.groups[block].first;
+}
+
+static const mr_pq_chunk *chunk_of(const table *t, const mr_pq_set_group *group, int32_t wanted) {
+    const mr_pq_set_file *file = &t->set.files[group->file];
+    return &file->file->groups[group->group].chunks[file->columns[t->wanted[wanted].column]];
+}
+
+static int64_t block_bytes(const void *state, int64_t block) {
+    const table *t = state;
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < t->n_wanted; i++) {
+        bytes += chunk_of(t, &t->set.groups[block], i)->unpacked_size;
+    }
+    return bytes;
+}
+
+static int64_t row_of(const mr_pq_set_group *group, int64_t sample) {
+    int64_t i = sample - group->first;
+    return group->kept ? (int64_t)group->kept[i] : i;
+}
+
+static const mr_pq_set_group *group_of(const table *t, int64_t sample) {
+    int64_t low = 0, high = t->set.n_groups;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        *(t->set.groups[middle].first <= sample ? &low : &high) = middle;
+    }
+    return &t->set.groups[low];
+}
+
+static void sample_name(const void *state, int64_t sample, char *buffer, size_t size) {
+    const table *t = state;
+    const mr_pq_set_group *group = group_of(t, sample);
+    const char *path = t->set.files[group->file].path;
+    snprintf(buffer, size, "%.*s (row group %d, row %lld)", (int)mr_path_public(path), path,
+             group->group, (long long)row_of(group, sample));
+}
+
+static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
+    const table *t = state;
+    const mr_pq_set_group *group = group_of(t, sample);
+    uint64_t words[5] = {(uint64_t)group->group, (uint64_t)row_of(group, sample),
+                         hash_params(t->params, 1)};
+    if (!mr_file_identity(t->set.files[group->file].path, INT64_MAX, &words[3])) {
+        return false;
+    }
+    mr_hash128 hash = mr_hash(words, sizeof words);
+    out[0] = hash.low;
+    out[1] = hash.high;
+    return true;
+}
+
+static mr_status locate(const void *state, int64_t block, mr_extent *extents, int32_t capacity,
+                        int32_t *n, mr_error *err) {
+    const table *t = state;
+    const mr_pq_set_group *group = &t->set.groups[block];
+    const mr_pq_set_file *file = &t->set.files[group->file];
+    *n = t->n_wanted;
+    for (int32_t i = 0; *n <= capacity && i < *n; i++) {
+        mr_pq_extent at;
+        MR_TRY(mr_pq_chunk_extent(file->file, group->group, file->columns[t->wanted[i].column], &at,
+                                  err));
+        extents[i] = (mr_extent){.path = file->path,
+                                 .offset = at.offset,
+                                 .length = at.size,
+                                 .limit = INT64_MAX,
+                                 .object = group->file + 1};
+    }
+    return MR_OK;
+}
+
+/* ---- Unpacking ---- */
+static mr_status take_decoder(table *t, mr_pq_decoder **out, mr_error *err) {
+    for (int32_t i = 0; i < MOST_IDLE; i++) {
+        *out = atomic_exchange(&t->idle[i], NULL);
+        if (*out) {
+            return MR_OK;
+        }
+    }
+    return mr_pq_decoder_new(out, t->cpu, mr_recycler_allocator(t->memory), NULL, err);
+}
+
+static void give_decoder(table *t, mr_pq_decoder *decoder) {
+    for (int32_t i = 0; i < MOST_IDLE; i++) {
+        mr_pq_decoder *nobody = NULL;
+        if (atomic_compare_exchange_strong(&t->idle[i], &nobody, decoder)) {
+            return;
+        }
+    }
+    mr_pq_decoder_free(decoder);
+}
+
+/* Rows that are scattered in the vector, or made of several strings, one after the other. */
+static mr_status join_rows(const mr_pq_vector *vector, const mr_pq_field *field, joined *out,
+                           mr_error *err) {
+    size_t element = mr_dtype_size(field->type.dtype);
+    out->start = mr_zalloc((size_t)vector->n_rows + 1, sizeof *out->start);
+    if (!out->start) {
+        return mr_fail_memory(err, (size_t)vector->n_rows * sizeof *out->start);
+    }
+    for (int64_t row = 0; row < vector->n_rows; row++) {
+        int64_t length = mr_pq_row_length(vector, field, row);
+        out->start[row + 1] = out->start[row] + length * (int64_t)element;
+    }
+    out->values = malloc((size_t)out->start[vector->n_rows] + 1);
+    if (!out->values) {
+        return mr_fail_memory(err, (size_t)out->start[vector->n_rows]);
+    }
+    for (int64_t row = 0; row < vector->n_rows; row++) {
+        mr_pq_row_copy(vector, field, row, out->values + out->start[row]);
+    }
+    return MR_OK;
+}
+
+static mr_status check_dense(const mr_pq_vector *vector, const mr_pq_field *field, mr_error *err) {
+    if (vector->n_rows == 0 || mr_pq_row_size(vector, field) == mr_type_bytes(&field->type)) {
+        return MR_OK;
+    }
+    mr_fail(err, MR_E_TYPE, "column %s: its lists have not the length that they seemed to have",
+            field->name);
+    mr_hint(err, "\"ragged\": true makes it a field of varying length");
+    return MR_E_TYPE;
+}
+
+/* A field's values in its vector, one after the other. */
+static const uint8_t *numbers_of(const mr_pq_vector *vector, const mr_pq_field *field) {
+    return field->role == MR_PQ_MASK ? vector->valid : vector->values;
+}
+
+static void spread(const uint8_t *from, size_t size, int64_t n, uint8_t *to, size_t stride) {
+    for (int64_t i = 0; i < n; i++, to += stride) {
+        switch (size) {
+        case 8:
+            memcpy(to, from + i * 8, 8);
+            break;
+        case 4:
+            memcpy(to, from + i * 4, 4);
+            break;
+        case 2:
+            memcpy(to, from + i * 2, 2);
+            break;
+        default:
+            *to = from[i];
+        }
+    }
+}
+
+/* The mask of a column without nulls. */
+static void spread_true(int64_t n, uint8_t *to, size_t stride) {
+    for (int64_t i = 0; i < n; i++, to += stride) {
+        *to = 1;
+    }
+}
+
+/* In tiles that stay in the cache while every field writes its numbers. */
+static void fill_strip(const table *t, const part_plan *plan, const part *own) {
+    enum { TILE = 256 };
+    int64_t n_rows = own->vectors[0]->n_rows;
+    size_t stride = (size_t)plan->row_bytes;
+    for (int64_t first = 0; first < n_rows; first += TILE) {
+        int64_t n = n_rows - first < TILE ? n_rows - first : TILE;
+        for (int32_t f = plan->first_field; f < plan->first_field + plan->n_fields; f++) {
+            if (t->places[f].part < 0) {
+                continue; /* of a column between them that nobody wants */
+            }
+            const mr_pq_field *field = &t->set.fields[f].field;
+            const uint8_t *from = numbers_of(own->vectors[t->places[f].column], field);
+            uint8_t *to = own->strip + (size_t)first * stride + t->places[f].offset;
+            if (from) {
+                size_t size = mr_dtype_size(field->type.dtype);
+                spread(from + (size_t)first * size, size, n, to, stride);
+            } else {
+                spread_true(n, to, stride);
+            }
+        }
+    }
+}
+
+static void drop_vectors(const part_plan *plan, part *own) {
+    for (int32_t c = 0; own->vectors && c < plan->n; c++) {
+        mr_pq_vector_free(own->vectors[c]);
+        own->vectors[c] = NULL;
+    }
+}
+
+static mr_status make_strip(const table *t, const part_plan *plan, part *own, mr_error *err) {
+    const mr_allocator *memory = mr_recycler_allocator(t->memory);
+    own->strip_bytes = (size_t)own->vectors[0]->n_rows * (size_t)plan->row_bytes + 1;
+    own->strip = memory->alloc(memory->user, own->strip_bytes, STRIP);
+    if (!own->strip) {
+        return mr_fail_memory(err, own->strip_bytes);
+    }
+    fill_strip(t, plan, own);
+    drop_vectors(plan, own);
+    return MR_OK;
+}
+
+/* A part of one column, whose fields may be of any kind. */
+static mr_status finish_column(const table *t, const part_plan *plan, part *own, mr_error *err) {
+    own->joined = mr_zalloc((size_t)plan->n_fields, sizeof *own->joined);
+    if (!own->joined) {
+        return mr_fail_memory(err, (size_t)plan->n_fields * sizeof *own->joined);
+    }
+    for (int32_t k = 0; k < plan->n_fields; k++) {
+        const mr_pq_set_field *field = &t->set.fields[plan->first_field + k];
+        if (!field->ragged) {
+            MR_TRY(check_dense(own->vectors[0], &field->field, err));
+        } else if (!field->text) {
+            MR_TRY(join_rows(own->vectors[0], &field->field, &own->joined[k], err));
+        }
+    }
+    return MR_OK;
+}
+
+static mr_status decode_columns(const table *t, mr_pq_decoder *decoder, const part_plan *plan,
+                                const mr_block *block, part *own, mr_error *err) {
+    const mr_pq_set_group *group = &t->set.groups[block->number];
+    const mr_pq_set_file *file = &t->set.files[group->file];
+    for (int32_t c = 0; c < plan->n; c++) {
+        const mr_bytes bytes = block->bytes[plan->first + c];
+        const mr_pq_job job = {
+            .file = file->file,
+            .group = group->group,
+            .column = file->columns[t->wanted[plan->first + c].column],
+            .bytes = {bytes.data, bytes.size},
+            .nulls = {.policy = (mr_pq_null_policy)t->params->nulls, .fill = t->params->fill},
+        };
+        MR_TRY(mr_pq_decode(decoder, &job, &own->vectors[c], err));
+    }
+    return MR_OK;
+}
+
+static mr_status unpack(const void *state, const mr_block *block, int32_t which, void **out,
+                        mr_error *err) {
+    table *t = (table *)(uintptr_t)state; /* for its idle decoders */
+    if (which >= t->n_parts) {
+        return MR_OK; /* nothing of the files is wanted */
+    }
+    const part_plan *plan = &t->parts[which];
+    mr_pq_decoder *decoder = NULL;
+    part *own = mr_zalloc(1, sizeof *own);
+    if (!own) {
+        return mr_fail_memory(err, sizeof *own);
+    }
+    *out = own;
+    own->vectors = mr_zalloc((size_t)plan->n, sizeof *own->vectors);
+    if (!own->vectors) {
+        return mr_fail_memory(err, (size_t)plan->n * sizeof *own->vectors);
+    }
+    MR_TRY(take_decoder(t, &decoder, err));
+    mr_status status = decode_columns(t, decoder, plan, block, own, err);
+    give_decoder(t, decoder);
+    MR_TRY(status);
+    return plan->row_bytes ? make_strip(t, plan, own, err) : finish_column(t, plan, own, err);
+}
+
+static void drop(const void *state, int32_t which, void *unpacked) {
+    const table *t = state;
+    const part_plan *plan = &t->parts[which];
+    const mr_allocator *memory = mr_recycler_allocator(t->memory);
+    part *own = unpacked;
+    if (!own) {
+        return;
+    }
+    for (int32_t k = 0; own->joined && k < plan->n_fields; k++) {
+        free(own->joined[k].values);
+        mr_free(own->joined[k].start);
+    }
+    mr_free(own->joined);
+    drop_vectors(plan, own);
+    mr_free(own->vectors);
+    memory->release(memory->user, own->strip, own->strip_bytes);
+    mr_free(own);
+}
+
+/* ---- Rows ---- */
+static const part *part_at(const table *t, const mr_block *block, int32_t field) {
+    return block->parts[t->places[field].part];
+}
+
+static mr_bytes ragged_row(const table *t, const mr_block *block, int32_t field, int64_t row) {
+    const part *own = part_at(t, block, field);
+    if (t->set.fields[field].text) {
+        mr_pq_bytes bytes = mr_pq_row_bytes(own->vectors[0], row);
+        return (mr_bytes){bytes.data, bytes.size};
+    }
+    const joined *rows_of = &own->joined[field - t->parts[t->places[field].part].first_field];
+    return (mr_bytes){rows_of->values + rows_of->start[row],
+                      (size_t)(rows_of->start[row + 1] - rows_of->start[row])};
+}
+
+static void point_at(mr_view *view, mr_bytes bytes) {
+    static const char nothing[1];
+    view->data = (void *)(uintptr_t)(bytes.data ? bytes.data : nothing);
+    view->size = bytes.size;
+    view->type.dims[0] = (int64_t)(bytes.size / mr_dtype_size(view->type.dtype));
+}
+
+static mr_status fill_field(const table *t, const mr_block *block, int32_t field, int64_t row,
+                            mr_view *view, mr_error *err) {
+    const mr_pq_set_field *kind = &t->set.fields[field];
+    if (kind->ragged) {
+        point_at(view, ragged_row(t, block, field, row));
+        return MR_OK;
+    }
+    const part *own = part_at(t, block, field);
+    if (own->strip) {
+        const part_plan *plan = &t->parts[t->places[field].part];
+        memcpy(view->data,
+               own->strip + (size_t)row * (size_t)plan->row_bytes + t->places[field].offset,
+               view->size);
+        return MR_OK;
+    }
+    return mr_pq_copy(own->vectors[0], &kind->field, &row, 1, view->data, view->size, err);
+}
+
+/* Columns of the files' folders: one value for a whole row group. */
+static const mr_pq_partition_value *partition_of(const table *t, const mr_pq_set_group *group,
+                                                 int32_t partition) {
+    return &t->set.files[group->file].values[partition];
+}
+
+static void fill_partitions(const table *t, int64_t sample, mr_view *fields) {
+    for (int32_t p = 0; p < t->set.n_partitions; p++) {
+        mr_view *view = &fields[t->set.n_fields + p];
+        if (!mr_is_wanted(view)) {
+            continue;
+        }
+        const mr_pq_partition_value *value = partition_of(t, group_of(t, sample), p);
+        if (t->set.partitions[p].is_number) {
+            memcpy(view->data, &value->number, sizeof value->number);
+        } else {
+            point_at(view, (mr_bytes){value->text, strlen(value->text)});
+        }
+    }
+}
+
+static mr_status fill(const void *state, const mr_block *block, int64_t sample, mr_view *fields,
+                      mr_error *err) {
+    const table *t = state;
+    int32_t index = t->set.n_fields + t->set.n_partitions;
+    if (mr_is_wanted(&fields[index])) {
+        memcpy(fields[index].data, &sample, sizeof sample);
+    }
+    fill_partitions(t, sample, fields);
+    if (!block) {
+        return MR_OK;
+    }
+    int64_t row = row_of(&t->set.groups[block->number], sample);
+    for (int32_t f = 0; f < t->set.n_fields; f++) {
+        if (mr_is_wanted(&fields[f])) {
+            MR_TRY(fill_field(t, block, f, row, &fields[f], err));
+        }
+    }
+    return MR_OK;
+}
+
+/* Rows that are gathered together: few enough that a line of the cache for each stays there. */
+enum { RUN = 256 };
+
+typedef struct row_run {
+    const mr_block *const *blocks;
+    int64_t numbers[RUN];   /* in the row group */
+    const uint8_t *at[RUN]; /* in the part that is gathered from */
+    int64_t n;
+    bool consecutive; /* rows of one block, one after the other */
+} row_run;
+
+#define GATHER(type)                                                                               \
+    static void gather_##type(const row_run *run, int32_t offset, const mr_column *to) {           \
+        char *at = to->data;                                                                       \
+        if (to->stride == sizeof(type)) {                                                          \
+            for (int64_t i = 0; i < run->n; i++) {                                                 \
+                memcpy(at + i * (int64_t)sizeof(type), run->at[i] + offset, sizeof(type));         \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t i = 0; i < run->n; i++, at += to->stride) {                                   \
+            memcpy(at, run->at[i] + offset, sizeof(type));                                         \
+        }                                                                                          \
+    }
+GATHER(uint8_t)
+GATHER(uint16_t)
+GATHER(uint32_t)
+GATHER(uint64_t)
+
+static void gather_numbers(const row_run *run, size_t size, int32_t offset, const mr_column *to) {
+    switch (size) {
+    case 1:
+        gather_uint8_t(run, offset, to);
+        return;
+    case 2:
+        gather_uint16_t(run, offset, to);
+        return;
+    case 4:
+        gather_uint32_t(run, offset, to);
+        return;
+    default:
+        gather_uint64_t(run, offset, to);
+    }
+}
+
+/* Where the rows are, and asks for them: the misses of the cache then overlap. */
+static void find_in_strips(row_run *run, int32_t which, size_t row_bytes) {
+    for (int64_t i = 0; i < run->n; i++) {
+        const part *own = run->blocks[i]->parts[which];
+        run->at[i] = own->strip + (size_t)run->numbers[i] * row_bytes;
+        __builtin_prefetch(run->at[i]);
+    }
+}
+
+static void find_in_vectors(row_run *run, int32_t which, size_t size) {
+    for (int64_t i = 0; i < run->n; i++) {
+        const part *own = run->blocks[i]->parts[which];
+        run->at[i] = (const uint8_t *)own->vectors[0]->values + (size_t)run->numbers[i] * size;
+    }
+}
+
+/* Rows of a field of fixed size other than a plain number, block by block. */
+static mr_status gather_rows(const table *t, int32_t field, const row_run *run, const mr_column *to,
+                             mr_error *err) {
+    for (int64_t i = 0, end; i < run->n; i = end) {
+        for (end = i + 1; end < run->n && run->blocks[end] == run->blocks[i]; end++) {
+        }
+        MR_TRY(mr_pq_copy(part_at(t, run->blocks[i], field)->vectors[0],
+                          &t->set.fields[field].field, run->numbers + i, end - i,
+                          (char *)to->data + (size_t)i * to->stride, to->stride, err));
+    }
+    return MR_OK;
+}
+
+static void point_at_texts(const row_run *run, int32_t which, mr_piece *pieces) {
+    for (int64_t i = 0, end; i < run->n; i = end) {
+        const part *own = run->blocks[i]->parts[which];
+        const mr_pq_bytes *texts = own->vectors[0]->values;
+        for (end = i; end < run->n && run->blocks[end] == run->blocks[i]; end++) {
+            const mr_pq_bytes *text = &texts[run->numbers[end]];
+            pieces[end] = (mr_piece){(void *)(uintptr_t)text->data, text->size};
+        }
+    }
+}
+
+static void point_at_rows(const table *t, int32_t field, const row_run *run, mr_piece *pieces) {
+    if (t->set.fields[field].text) {
+        point_at_texts(run, t->places[field].part, pieces);
+        return;
+    }
+    for (int64_t i = 0; i < run->n; i++) {
+        mr_bytes row = ragged_row(t, run->blocks[i], field, run->numbers[i]);
+        pieces[i] = (mr_piece){(void *)(uintptr_t)row.data, row.size};
+    }
+}
+
+/* A field of a part without a strip. */
+static mr_status gather_field(const table *t, int32_t field, row_run *run, const mr_column *to,
+                              mr_error *err) {
+    const mr_pq_set_field *kind = &t->set.fields[field];
+    if (to->pieces) {
+        point_at_rows(t, field, run, to->pieces);
+        return MR_OK;
+    }
+    if (!is_number(kind) || kind->field.role != MR_PQ_VALUES) {
+        return gather_rows(t, field, run, to, err);
+    }
+    size_t size = mr_dtype_size(kind->field.type.dtype);
+    if (run->consecutive && to->stride == size) {
+        const uint8_t *values = part_at(t, run->blocks[0], field)->vectors[0]->values;
+        memcpy(to->data, values + (size_t)run->numbers[0] * size, (size_t)run->n * size);
+        return MR_OK;
+    }
+    find_in_vectors(run, t->places[field].part, size);
+    gather_numbers(run, size, 0, to);
+    return MR_OK;
+}
+
+static mr_column column_from(const mr_column *column, int64_t first) {
+    mr_column from = *column;
+    from.data = from.data ? (char *)from.data + (size_t)first * from.stride : NULL;
+    from.pieces = from.pieces ? from.pieces + first : NULL;
+    return from;
+}
+
+static mr_status gather_part(const table *t, int32_t which, row_run *run, const mr_column *columns,
+                             int64_t first, mr_error *err) {
+    const part_plan *plan = &t->parts[which];
+    if (plan->row_bytes) {
+        find_in_strips(run, which, (size_t)plan->row_bytes);
+    }
+    for (int32_t f = plan->first_field; f < plan->first_field + plan->n_fields; f++) {
+        const mr_column to = column_from(&columns[f], first);
+        if (t->places[f].part != which) {
+            continue;
+        }
+        if (plan->row_bytes && to.data) {
+            gather_numbers(run, mr_dtype_size(t->set.fields[f].field.type.dtype),
+                           t->places[f].offset, &to);
+        } else if (!plan->row_bytes && (to.data || to.pieces)) {
+            MR_TRY(gather_field(t, f, run, &to, err));
+        }
+    }
+    return MR_OK;
+}
+
+static void find_rows(const table *t, row_run *run, const int64_t *samples,
+                      const mr_column *index) {
+    run->consecutive = true;
+    for (int64_t i = 0; i < run->n; i++) {
+        run->numbers[i] = row_of(&t->set.groups[run->blocks[i]->number], samples[i]);
+        run->consecutive = run->consecutive && run->blocks[i] == run->blocks[0] &&
+                           run->numbers[i] == run->numbers[0] + i;
+    }
+    for (int64_t i = 0; index->data && i < run->n; i++) {
+        memcpy((char *)index->data + (size_t)i * index->stride, &samples[i], sizeof *samples);
+    }
+}
+
+static void gather_partition(const table *t, int32_t partition, const row_run *run,
+                             const mr_column *to) {
+    for (int64_t i = 0; i < run->n; i++) {
+        const mr_pq_set_group *group = &t->set.groups[run->blocks[i]->number];
+        const mr_pq_partition_value *value = partition_of(t, group, partition);
+        if (to->pieces) {
+            to->pieces[i] = (mr_piece){(void *)(uintptr_t)value->text, strlen(value->text)};
+        } else {
+            memcpy((char *)to->data + (size_t)i * to->stride, &value->number, sizeof value->number);
+        }
+    }
+}
+
+static void gather_partitions(const table *t, const row_run *run, const mr_column *columns,
+                              int64_t first) {
+    for (int32_t p = 0; p < t->set.n_partitions; p++) {
+        const mr_column to = column_from(&columns[t->set.n_fields + p], first);
+        if (to.data || to.pieces) {
+            gather_partition(t, p, run, &to);
+        }
+    }
+}
+
+static mr_status gather(const void *state, const mr_block *const *blocks, const int64_t *samples,
+                        int64_t n, const mr_column *columns, mr_error *err) {
+    const table *t = state;
+    row_run run;
+    for (int64_t first = 0; first < n; first += RUN) {
+        const mr_column index = column_from(&columns[t->set.n_fields + t->set.n_partitions], first);
+        run.n = n - first < RUN ? n - first : RUN;
+        run.blocks = blocks + first;
+        find_rows(t, &run, samples + first, &index);
+        gather_partitions(t, &run, columns, first);
+        for (int32_t which = 0; which < t->n_parts; which++) {
+            MR_TRY(gather_part(t, which, &run, columns, first, err));
+        }
+    }
+    return MR_OK;
+}
+
+extern const mr_source_class mr_source_parquet;
+const mr_source_class mr_source_parquet = {
+    MR_SOURCE_HEADER,
+    .name = "parquet",
+    .summary = "The rows of Parquet files.",
+    .doc =
+        "Fields: the columns, in the order of the first file; members of structs are called a.b, "
+        "strings, bytes and lists are of varying length, lists of one length are dense; then the "
+        "columns of folders such as year=2024 (int64 where all are whole numbers, else a string); "
+        "on request index (int64). An image or sound that Hugging Face keeps as {bytes, path} is "
+        "the "
+        "field of its bytes. A row group is a block, so \"shuffle\": true is a shuffle in windows "
+        "(docs/shuffle.md). Only wanted columns are read. The footer of the first file is read "
+        "when the pipeline is, and all when the run opens; with `where`, also the columns of the "
+        "condition, where statistics do not settle it.",
+    .version = 1,
+    .param_size = sizeof(params),
+    .params = rows,
+    .check = check,
+    .forget = forget,
+    .describe = describe,
+    .open = open_,
+    .close = close_,
+    .shape = shape,
+    .first_sample = first_sample,
+    .block_bytes = block_bytes,
+    .sample_name = sample_name,
+    .locate = locate,
+    .unpack = unpack,
+    .drop = drop,
+    .fill = fill,
+    .gather = gather,
+    .identify = identify,
+};

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parquet_set.c - see parquet_set.h. */
+#include "sources/parquet_set.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/json.h"
+#include "core/memory.h"
+#include "sources/parquet_files.h"
+#include "sources/parquet_filter.h"
+#include "sources/parquet_partitions.h"
+
+#include <millrace/millrace.h>
+
+/* ---- Files ---- */
+static mr_status blame(mr_status status, const char *path, mr_error *err) {
+    if (status < 0 && err && !err->source[0]) {
+        mr_text_escape(err->source, sizeof err->source, path);
+    }
+    return status;
+}
+
+static mr_status open_file(mr_pq_set *set, int64_t i, const mr_pq_keep *keep, mr_error *err) {
+    mr_pq_set_file *file = &set->files[i];
+    uint64_t hash[2] = {0, 0};
+    file->path = set->paths.v[i];
+    if (file->file) {
+        return MR_OK; /* from _metadata */
+    }
+    MR_TRY(blame(mr_pq_read_footer(file->path, keep, file, hash, err), file->path, err));
+    set->fingerprint[0] = mr_hash64(hash, sizeof hash, set->fingerprint[0]);
+    set->fingerprint[1] = mr_hash64(hash, sizeof hash, ~set->fingerprint[1]);
+    return MR_OK;
+}
+
+static bool lies_in(const char *path, const char *folder) {
+    size_t length = strlen(folder);
+    return strncmp(path, folder, length) == 0 &&
+           (path[length] == '/' || (length > 0 && folder[length - 1] == '/'));
+}
+
+/* The given folder that a file lies in, or NULL. */
+static const char *root_of(const char *path, const mr_strings *given) {
+    for (int32_t i = 0; i < given->n; i++) {
+        if (lies_in(path, given->v[i])) {
+            return given->v[i];
+        }
+    }
+    return NULL;
+}
+
+static mr_status list_files(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err) {
+    static const char *const endings[] = {".parquet", NULL};
+    MR_TRY(mr_patterns_find(&set->paths, config->paths, endings, err));
+    if (set->paths.n == 1 && mr_pq_is_metadata(set->paths.v[0])) {
+        return blame(mr_pq_set_from_metadata(set, err), config->paths->v[0], err);
+    }
+    set->n_files = set->paths.n;
+    set->files = mr_zalloc((size_t)set->n_files, sizeof *set->files);
+    if (!set->files) {
+        return mr_fail_memory(err, (size_t)set->n_files * sizeof *set->files);
+    }
+    for (int64_t i = 0; i < set->n_files; i++) {
+        set->files[i].root = root_of(set->paths.v[i], config->paths);
+    }
+    return MR_OK;
+}
+
+/* ---- Columns and fields ---- */
+/* Patterns that mean a folder's column are none of the file's. */
+static mr_status select_in_file(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err) {
+    const mr_pq_file *first = set->files[0].file;
+    int32_t n = 0, given = config->columns->n;
+    const char **patterns = mr_zalloc((size_t)given + 1, sizeof *patterns);
+    if (!patterns) {
+        return mr_fail_memory(err, (size_t)given * sizeof *patterns);
+    }
+    for (int32_t i = 0; i < given; i++) {
+        const char *pattern = config->columns->v[i];
+        if (!mr_pq_set_names_partition(set, pattern)) {
+            patterns[n++] = pattern;
+        }
+    }
+    mr_status status = MR_OK;
+    if (n > 0 || given == 0) {
+        status = mr_pq_select(first, patterns, n, set->columns, &set->n_columns, err);
+    }
+    mr_free((void *)patterns);
+    return status;
+}
+
+static mr_status select_columns(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err) {
+    const mr_pq_file *first = set->files[0].file;
+    set->columns = mr_zalloc((size_t)first->n_columns, sizeof *set->columns);
+    if (!set->columns) {
+        return mr_fail_memory(err, (size_t)first->n_columns * sizeof *set->columns);
+    }
+    MR_TRY(select_in_file(set, config, err));
+    for (int32_t c = 0; c < set->n_columns; c++) {
+        const mr_pq_column *column = &first->columns[set->columns[c]];
+        if (column->refused) {
+            mr_fail(err, MR_E_UNSUPPORTED, "column %s: %s", column->name, column->refused);
+            mr_hint(err, "name the columns that you want: \"columns\": [...]");
+            return MR_E_UNSUPPORTED;
+        }
+    }
+    return MR_OK;
+}
+
+/* Hugging Face keeps an image or a sound as {bytes, path}: the bytes are the field. */
+static void shorten_name(const mr_pq_file *file, mr_pq_field *field) {
+    char name[sizeof field->name];
+    int32_t bytes, path;
+    size_t length = strlen(field->name);
+    const size_t ending = strlen(".bytes");
+    if (length <= ending || strcmp(field->name + length - ending, ".bytes") != 0) {
+        return;
+    }
+    memcpy(name, field->name, length - ending);
+    name[length - ending] = '\0';
+    if (mr_pq_is_bytes_and_path(file, name, &bytes, &path) && bytes == field->column) {
+        memcpy(field->name, name, length - ending + 1);
+    }
+}
+
+static bool is_ragged(const mr_type *type) {
+    return mr_type_bytes(type) < 0;
+}
+
+static int32_t add_fields(mr_pq_set *set, const mr_pq_set_config *config, int32_t column,
+                          mr_pq_set_field *out) {
+    const mr_pq_file *first = set->files[0].file;
+    mr_pq_field found[MR_PQ_FIELDS];
+    bool list = first->columns[column].max_rep == 1 && !config->ragged;
+    int64_t length = list ? mr_pq_list_length(first, column) : 0;
+    int32_t n = mr_pq_fields(first, column, config->nulls.policy, length, found);
+    for (int32_t i = 0; out && i < n; i++) {
+        shorten_name(first, &found[i]);
+        out[i] = (mr_pq_set_field){.field = found[i], .ragged = is_ragged(&found[i].type)};
+        out[i].text =
+            out[i].ragged && found[i].role == MR_PQ_VALUES && first->columns[column].max_rep == 0;
+    }
+    return n;
+}
+
+static mr_status list_fields(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err) {
+    int32_t n = 0;
+    for (int32_t c = 0; c < set->n_columns; c++) {
+        n += add_fields(set, config, set->columns[c], NULL);
+    }
+    set->fields = mr_zalloc((size_t)n, sizeof *set->fields);
+    if (!set->fields) {
+        return mr_fail_memory(err, (size_t)n * sizeof *set->fields);
+    }
+    for (int32_t c = 0; c < set->n_columns; c++) {
+        set->n_fields += add_fields(set, config, set->columns[c], set->fields + set->n_fields);
+    }
+    return MR_OK;
+}
+
+mr_status mr_pq_set_describe(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err) {
+    MR_TRY(list_files(set, config, err));
+    MR_TRY(open_file(set, 0, &config->keep, err));
+    MR_TRY(mr_pq_set_partitions(set, config, err));
+    MR_TRY(blame(select_columns(set, config, err), set->files[0].path, err));
+    return list_fields(set, config, err);
+}
+
+/* ---- The other files must have the same columns ---- */
+static bool same_column(const mr_pq_column *a, const mr_pq_column *b) {
+    return a->dtype == b->dtype && a->items == b->items && a->max_rep == b->max_rep &&
+           a->per_second == b->per_second && a->scale == b->scale && !b->refused;
+}
+
+static mr_status map_columns(mr_pq_set *set, int64_t i, mr_error *err) {
+    const mr_pq_file *first = set->files[0].file;
+    mr_pq_set_file *own = &set->files[i];
+    own->columns = mr_zalloc((size_t)set->n_columns + 1, sizeof *own->columns);
+    if (!own->columns) {
+        return mr_fail_memory(err, (size_t)set->n_columns * sizeof *own->columns);
+    }
+    for (int32_t c = 0; c < set->n_columns; c++) {
+        const mr_pq_column *wanted = &first->columns[set->columns[c]];
+        int32_t found = mr_pq_find(own->file, wanted->name);
+        if (found < 0 || !same_column(wanted, &own->file->columns[found])) {
+            mr_fail(err, MR_E_TYPE, "column %s is %s than in %s", wanted->name,
+                    found < 0 ? "missing, other" : "of another type", set->files[0].path);
+            return MR_E_TYPE;
+        }
+        own->columns[c] = found;
+    }
+    return MR_OK;
+}
+
+/* ---- Rows ---- */
+static mr_status add_group(mr_pq_set *set, int64_t file, int32_t group, const mr_pq_left *left,
+                           mr_error *err) {
+    mr_pq_set_group own = {.file = (int32_t)file,
+                           .group = group,
+                           .first = set->samples,
+                           .rows = left->rows,
+                           .kept = left->kept};
+    int64_t rows = set->files[file].file->groups[group].rows;
+    if (rows > UINT32_MAX) {
+        return mr_fail(err, MR_E_LIMIT, "row group %d has %lld rows", group, (long long)rows);
+    }
+    if (own.rows > 0) {
+        set->groups[set->n_groups++] = own;
+        set->samples += own.rows;
+    }
+    return MR_OK;
+}
+
+static mr_status add_groups(mr_pq_set *set, int64_t file, const mr_pq_condition *condition,
+                            mr_error *err) {
+    const mr_pq_file *own = set->files[file].file;
+    mr_pq_left *left = mr_zalloc((size_t)own->n_groups + 1, sizeof *left);
+    if (!left) {
+        return mr_fail_memory(err, (size_t)own->n_groups * sizeof *left);
+    }
+    mr_status status = mr_pq_filter(&set->files[file], condition, left, err);
+    for (int32_t g = 0; g < own->n_groups; g++) {
+        if (status == MR_OK) {
+            status = add_group(set, file, g, &left[g], err);
+        }
+        if (status < 0 || left[g].rows == 0) {
+            mr_free(left[g].kept);
+        }
+    }
+    mr_free(left);
+    return blame(status, set->files[file].path, err);
+}
+
+static mr_status list_groups(mr_pq_set *set, const mr_pq_condition *condition, mr_error *err) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < set->n_files; i++) {
+        n += set->files[i].file->n_groups;
+    }
+    set->groups = mr_zalloc((size_t)n + 1, sizeof *set->groups);
+    if (!set->groups) {
+        return mr_fail_memory(err, (size_t)n * sizeof *set->groups);
+    }
+    for (int64_t i = 0; i < set->n_files; i++) {
+        MR_TRY(add_groups(set, i, condition, err));
+    }
+    return MR_OK;
+}
+
+static mr_status read_condition(const char *text, json_t **out, mr_error *err) {
+    json_error_t error;
+    *out = NULL;
+    if (!text[0]) {
+        return MR_OK;
+    }
+    mr_status status = mr_json_load(out, text, strlen(text), JSON_REJECT_DUPLICATES, &error);
+    if (status < 0) {
+        mr_fail(err, MR_E_PARAM, "where is not valid JSON: %s", error.text);
+        mr_hint(err, "write a list, operator first: [\"and\", [\">\", \"age\", 30], ...]");
+    }
+    return status < 0 ? MR_E_PARAM : MR_OK;
+}
+
+/* ---- Public ---- */
+static mr_status check_described(const mr_pq_set *set, const mr_pq_set *described, mr_error *err) {
+    bool same = !described || (described->n_fields == set->n_fields &&
+                               described->n_partitions == set->n_partitions);
+    for (int32_t i = 0; same && described && i < set->n_partitions; i++) {
+        const mr_pq_partition *a = &set->partitions[i], *b = &described->partitions[i];
+        same = strcmp(a->name, b->name) == 0 && a->is_number == b->is_number;
+    }
+    for (int32_t i = 0; same && described && set->fields && i < set->n_fields; i++) {
+        const mr_pq_field *a = &set->fields[i].field, *b = &described->fields[i].field;
+        same = strcmp(a->name, b->name) == 0 && a->type.dtype == b->type.dtype &&
+               a->type.n_dims == b->type.n_dims &&
+               memcmp(a->type.dims, b->type.dims, sizeof a->type.dims) == 0;
+    }
+    return same ? MR_OK
+                : mr_fail(err, MR_E_TYPE, "the columns changed since the pipeline was read");
+}
+
+mr_status mr_pq_set_open(mr_pq_set *set, const mr_pq_set_config *config, const mr_pq_set *described,
+                         mr_error *err) {
+    mr_pq_condition condition = {.text = config->where, .keep = &config->keep};
+    MR_TRY(mr_pq_set_describe(set, config, err));
+    MR_TRY(check_described(set, described, err));
+    for (int64_t i = 1; i < set->n_files; i++) {
+        MR_TRY(open_file(set, i, &config->keep, err));
+    }
+    for (int64_t i = 0; i < set->n_files; i++) {
+        MR_TRY(blame(map_columns(set, i, err), set->files[i].path, err));
+    }
+    MR_TRY(read_condition(config->where, &condition.json, err));
+    mr_status status = list_groups(set, &condition, err);
+    json_decref(condition.json);
+    return status;
+}
+
+void mr_pq_set_close(mr_pq_set *set) {
+    for (int64_t i = 0; set->files && i < set->n_files; i++) {
+        mr_pq_close(set->files[i].file);
+        mr_free(set->files[i].columns);
+    }
+    for (int64_t i = 0; set->groups && i < set->n_groups; i++) {
+        mr_free(set->groups[i].kept);
+    }
+    mr_pq_close(set->metadata);
+    free(set->folder);
+    mr_pq_set_partitions_free(set);
+    mr_patterns_free(&set->paths);
+    mr_free(set->files);
+    mr_free(set->columns);
+    mr_free(set->fields);
+    mr_free(set->groups);
+    *set = (mr_pq_set){.files = NULL};
+}

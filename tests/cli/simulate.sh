@@ -1,0 +1,26 @@
+# The published curve of Lassen; a cold epoch; what the CSV has; and documents that are none.
+"$MILLRACE" simulate "$HERE/../../examples/lassen_loading.json" | awk 'NR <= 2 || $1 == 1 || $1 == 8 || $1 == 256'
+"$MILLRACE" simulate "$HERE/../../examples/lassen_training.json" | awk '$1 >= 16 && $4 != "strict"'
+simulation() {
+    echo "{\"samples\": 5000, \"sample_bytes\": \"1KB\", \"nodes\": [4], \"ranks_per_node\": 2, \"local_batch\": 16, \"memory\": \"${1:-1MB}\",
+        \"storage\": \"1MB\", \"network\": \"1MB\", \"prepare\": 1000${2:+, $2}}" >s.json
+}
+simulation 2MB '"epoch": 0, "steps": 2'
+"$MILLRACE" simulate s.json --csv s.csv
+cat s.csv
+# A quarter of a node's share is kept: most slots are nobody's, and nothing need move.
+simulation 312KB '"steps": 1000'
+"$MILLRACE" simulate s.json --csv s.csv | tail -1
+awk -F, '$4 == "local" { n += $7; bytes += $8 + $9 + $10; if ($12 > 3) print "messages", $12 }
+    END { print n, "samples", bytes, "bytes" }' s.csv
+simulation 1MB '"trian": 3'
+"$MILLRACE" simulate s.json || echo "exit $?"
+simulation 1MB '"steps": 0'
+"$MILLRACE" simulate s.json || echo "exit $?"
+echo '{' >s.json
+"$MILLRACE" simulate s.json || echo "exit $?"
+echo '[1]' >s.json
+"$MILLRACE" simulate s.json || echo "exit $?"
+"$MILLRACE" simulate absent.json || echo "exit $?"
+simulation
+"$MILLRACE" simulate s.json --csv absent/s.csv || echo "exit $?"

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command with addresses of servers: ls, check, run, and cache warm, which fills the store of
+objects so that a run fetches nothing."""
+import json
+import os
+import subprocess
+
+import pytest
+
+import far_servers
+from test_far import SOURCES, data, server  # noqa: F401  (fixtures)
+
+COMMAND = os.path.join(os.path.dirname(os.environ["MILLRACE_LIB"]), "millrace")
+
+
+def millrace(*arguments, code=0, **variables):
+    done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True,
+                          env={**os.environ, **variables}, timeout=120)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def write(path, source, **more):
+    path.write_text(json.dumps({"source": source, "batch": 16, "seed": 5, **more}))
+    return path
+
+
+KINDS = [("tar", True, []), ("tar", {"window": 3}, []), ("tfrecord", False, []),
+         ("parquet", True, ["x"]), ("parquet", {"window": 3}, [])]
+
+
+@pytest.mark.parametrize("kind,shuffle,fields", KINDS)
+def test_warm_fetches_what_a_run_wants(data, server, tmp_path, kind, shuffle, fields):  # noqa: F811
+    more = {"shuffle": shuffle, "epochs": 2, **({"fields": fields} if fields else {})}
+    near = write(tmp_path / "near.json", SOURCES[kind](data), **more)
+    far = write(tmp_path / "far.json", SOURCES[kind](server), **more)
+    store = tmp_path / "objects"
+    keep = {"MILLRACE_OBJECTS": str(store), "MILLRACE_OBJECTS_SIZE": "100000000"}
+
+    first = json.loads(millrace("cache", "warm", far, "--json", **keep).stdout)
+    assert first["objects"]["fetched"] > 0  # a block that is wanted twice may be kept by then
+    second = json.loads(millrace("cache", "warm", far, "--json", **keep).stdout)
+    assert second["objects"]["fetched"] == 0 and second["objects"]["kept"] > 0
+
+    # Another seed asks for the same bytes in another order.
+    for seed in (5, 6):
+        here = json.loads(millrace("run", near, "--json", "--seed", seed).stdout)
+        there = json.loads(millrace("run", far, "--json", "--seed", seed, **keep).stdout)
+        assert there["digest"] == here["digest"]
+        found = {origin["name"]: origin["found"] for origin in there["origins"]}
+        assert found["objects"] > 0 and found.get("object", 0) == 0, found
+
+    stat = json.loads(millrace("cache", "stat", "--path", store, "--json").stdout)["stores"][0]
+    assert [way["text"] for way in stat["pipelines"]].count("bytes of objects") == 1
+    assert stat["entries"] > 0
+    assert f"{stat['entries']} entries checked, none damaged" in millrace("cache", "verify", "--path", store).stdout
+    cleared = json.loads(millrace("cache", "clear", "--path", store, "--json").stdout)
+    assert cleared["deleted"] == stat["entries"]
+    again = json.loads(millrace("cache", "warm", far, "--json", **keep).stdout)
+    assert again["objects"]["fetched"] > 0
+
+
+def test_warm_of_files_here_has_nothing_to_do(data, tmp_path):  # noqa: F811
+    near = write(tmp_path / "near.json", SOURCES["tar"](data))
+    said = millrace("cache", "warm", near, code=2, MILLRACE_OBJECTS=str(tmp_path / "objects"))
+    assert "reads no objects" in said.stderr and "cache" in said.stderr
+    said = millrace("cache", "warm", near, code=2, MILLRACE_OBJECTS="")
+    assert "the pipeline has no cache" in said.stderr
+
+
+def test_ls_of_addresses(data, server):  # noqa: F811
+    lines = millrace("ls", f"{server}/t-{{1..3}}.tar?key=secret", "--json").stdout.splitlines()
+    listed = [json.loads(line) for line in lines]
+    assert [x["name"] for x in listed] == [f"{server}/t-{i}.tar" for i in (1, 2, 3)]
+    assert [x["bytes"] for x in listed] == [(data / f"t-{i}.tar").stat().st_size for i in (1, 2, 3)]
+    assert all(x["version"].startswith('"') for x in listed)
+    said = millrace("ls", f"{server}/none.tar?key=secret", code=4)
+    assert "404" in said.stderr and "secret" not in said.stderr + said.stdout
+    with far_servers.plain(data) as address:
+        assert "GMT" in millrace("ls", f"{address}/t-1.tar").stdout
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_check_of_an_address_is_that_of_the_folder(data, server, tmp_path, kind):  # noqa: F811
+    """Types are looked up where they are not in the document, as they are in files."""
+    far = write(tmp_path / "far.json", SOURCES[kind](server))
+    near = write(tmp_path / "near.json", SOURCES[kind](data))
+    there = json.loads(millrace("check", far, "--json").stdout)
+    here = json.loads(millrace("check", near, "--json").stdout)
+    assert there["stages"][0]["type"] == here["stages"][0]["type"]
+    assert there["fields"] == here["fields"]
+
+
+def test_check_names_the_server_that_is_not_there(tmp_path):
+    address = f"http://127.0.0.1:{far_servers.free_port()}"
+    far = write(tmp_path / "far.json", SOURCES["tar"](address))
+    said = millrace("check", far, code=4, MILLRACE_FAR_ATTEMPTS="2")
+    assert f"{address}/t-1.tar" in said.stderr and "2 attempts" in said.stderr
+    said = millrace("check", far, code=2, MILLRACE_HOSTS="data.example.org")
+    assert "MILLRACE_HOSTS" in said.stderr

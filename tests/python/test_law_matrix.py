@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The law over every source, order, view, mix and share: one stream of samples, whatever the
+threads, the world, the restarts, the batch after a restart, and whether a store is cold, warm or
+not there."""
+import itertools
+import json
+import random
+import time
+from collections import Counter
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import mrlib
+from test_sources import make_tars, make_tfrecords
+
+N, BATCH = 40, 24  # 24 is divided by every world below
+
+ORDERS = {"in order": False, "shuffled": True, "window": {"window": 2, "lanes": 1},
+          "lanes": {"window": 4, "lanes": 2}}
+VIEWS = {"all": [], "part": [{"skip": 3}, {"take": 31}], "every": [{"every": {"step": 2, "offset": 1}}],
+         "split": [{"split": {"name": "a", "parts": {"a": 0.7, "b": 0.3}}}], "repeat": [{"repeat": 2}]}
+
+
+# ---- Sources: small, but of several files and blocks ----
+
+
+def files(folder):
+    for i in range(N):
+        path = folder / "files" / f"c{i % 3}" / f"{i:03}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(random.Random(i).randbytes(1 + 7 * i))
+    return {"files": {"path": str(folder / "files"), "extensions": ["bin"]}}
+
+
+def tar(folder):
+    return {"tar": {"path": make_tars(folder, 2, N // 2)[1], "block_bytes": 9000}}
+
+
+def tfrecord(folder):
+    return {"tfrecord": {"path": make_tfrecords(folder, 2, N // 2)[1], "block_bytes": 2000,
+                         "fields": ["image:bytes", "label:int64"]}}
+
+
+def array(folder):
+    np.save(folder / "x.npy", np.random.default_rng(1).integers(0, 256, (N, 5), np.uint8))
+    return {"array": {"path": str(folder / "x.npy")}}
+
+
+def tokens(folder):
+    np.arange(8 * N, dtype=np.uint16).tofile(folder / "t.bin")
+    return {"tokens": {"path": str(folder / "t.bin"), "length": 8, "dtype": "uint16"}}
+
+
+def lines(folder):
+    for k in range(2):
+        rows = [json.dumps({"a": i, "text": "x" * (i % 11)}) for i in range(k * N // 2, (k + 1) * N // 2)]
+        (folder / f"l{k}.jsonl").write_text("\n".join(rows) + "\n")
+    return {"lines": {"path": str(folder / "l{0..1}.jsonl"), "block_bytes": 300}}
+
+
+def hdf5(folder):
+    with h5py.File(folder / "x.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(3 * N).reshape(N, 3), chunks=(8, 3), compression="gzip")
+    return {"hdf5": {"path": str(folder / "x.h5"), "block_bytes": 200}}
+
+
+def parquet(folder):
+    rows = pa.table({"a": np.arange(N), "list": [list(range(i % 5)) for i in range(N)]})
+    pq.write_table(rows, folder / "x.parquet", row_group_size=7)
+    return {"parquet": {"path": str(folder / "x.parquet")}}
+
+
+SOURCES = {f.__name__: f for f in (files, tar, tfrecord, array, tokens, lines, hdf5, parquet)}
+
+
+ALWAYS_BLOCKS = ("lines", "hdf5", "parquet")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    made = {}
+    for name, make in SOURCES.items():
+        folder = tmp_path_factory.mktemp(name)
+        made[name] = make(folder)
+    time.sleep(0.2)  # what has just been written may change once more unseen: it is not stored
+    return made
+
+
+# ---- Runs ----
+
+
+def steps_of(document, steps=None, **options):
+    """What each step delivers, sample by sample: its number and its bytes; the digest; the state."""
+    out = []
+    with mrlib.Loader(document, digest=True, **options) as loader:
+        while steps is None or len(out) < steps:
+            batch = next(loader, None)
+            if batch is None:
+                break
+            out.append([(int(sample), *(np.asarray(batch[name][i]).tobytes() for name in sorted(batch)))
+                        for i, sample in enumerate(batch.samples)])
+        return out, loader.digest(), loader.save()
+
+
+def joined(steps):
+    return list(itertools.chain.from_iterable(steps))
+
+
+def world_of(document, world, **options):
+    """Rank by rank; a step is a set, which ranks share by lane or by place."""
+    found = Counter()
+    for rank in range(world):
+        found.update(joined(steps_of(document, world=world, rank=rank, threads=1 + rank % 2, **options)[0]))
+    return found
+
+
+def check(document, worlds=(2, 3, 4, 8), threads=(2, 3, 8)):
+    whole, digest, last = steps_of(document, threads=1)
+    assert whole
+    for n in threads:
+        assert steps_of(document, threads=n)[1] == digest
+    for world in worlds:
+        assert world_of(document, world) == Counter(joined(whole))
+    for at in range(len(whole) + 1):
+        head, _, state = steps_of(document, at, threads=2)
+        assert head == whole[:at]
+        tail, _, end = steps_of(document, threads=3, state=state)
+        assert tail == whole[at:] and end == last
+        other = steps_of(document, threads=2, state=state, batch=7)[0]
+        assert joined(other) == joined(whole[at:])
+        assert world_of(document, worlds[at % len(worlds)], state=state) == Counter(joined(whole[at:]))
+    return whole
+
+
+def document_of(source, shuffle, view=None, **more):
+    return {"source": source, "shuffle": shuffle, "batch": BATCH, "epochs": 2, "seed": 11,
+            **({"view": view} if view else {}), **more}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_source_and_order(sources, name, order):
+    whole = check(document_of(sources[name], ORDERS[order]))
+    seen = Counter(sample for sample, *_ in joined(whole))
+    assert set(seen) == set(range(N)) and set(seen.values()) == {2}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("view", [v for v in VIEWS if VIEWS[v]])
+def test_every_source_and_view(sources, name, view):
+    order = ORDERS["shuffled" if view == "repeat" else "lanes" if len(name) % 2 else "window"]
+    document = document_of(sources[name], order, VIEWS[view])
+    if view == "repeat" and name in ALWAYS_BLOCKS:
+        with pytest.raises(mrlib.MrError, match="read in blocks"):
+            steps_of(document)
+        return
+    whole = check(document, worlds=(2, 8), threads=(3,))
+    assert 0 < len(joined(whole)) <= 4 * N
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("order", ["shuffled", "lanes"])
+def test_every_source_in_a_mix(sources, name, order):
+    """With itself, and another part of it: children have epochs, orders and seeds of their own."""
+    child = {"source": sources[name], "shuffle": ORDERS[order]}
+    mix = {"mix": {"round": 10, "children": [{"weight": 2, **child},
+                                             {"weight": 1, "view": VIEWS["part"], **child}]}}
+    document = {"source": mix, "batch": BATCH, "epochs": 2, "seed": 11}
+    check(document, worlds=(2, 4), threads=(2, 8))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("order", ["in order", "lanes"])
+def test_stores_change_nothing(sources, tmp_path, name, order):
+    document = document_of(sources[name], ORDERS[order])
+    kept = {**document, "ops": [{"cache": {"path": str(tmp_path / "store")}}]}
+    plain, _, _ = steps_of(document, threads=2)
+    cold, warm = steps_of(kept, threads=3)[0], steps_of(kept, threads=2)[0]
+    assert cold == plain and warm == plain
+    assert world_of(kept, 3) == Counter(joined(plain))

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels as people have them: lists, CSV, TSV and JSON lines, against csv, json and numpy."""
+import csv
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import millrace as mr
+
+PHOTOS = os.path.join(os.path.dirname(__file__), "..", "cli", "data", "photos")
+
+
+@pytest.fixture(name="folder")
+def flat_folder(tmp_path):
+    """Four photos in one folder."""
+    folder = tmp_path / "images"
+    (folder / "deep").mkdir(parents=True)
+    names = sorted(os.path.join(d, f) for d, _, files in os.walk(PHOTOS) for f in files
+                   if f.endswith(".jpg"))[:4]
+    for i, name in enumerate(names):
+        shutil.copy(name, folder / ("deep" if i == 3 else ".") / f"{i}.jpg")
+    return folder
+
+
+FILES = ["0.jpg", "1.jpg", "2.jpg", "deep/3.jpg"]  # in the source's order
+
+
+def batch_of(pipeline):
+    with pipeline.shuffle(False).batch(4).loader() as loader:
+        return next(loader)
+
+
+def write_list(folder, labels):
+    path = folder.parent / "list.txt"
+    path.write_text("".join(f"{name}\t{label}\n" for name, label in zip(FILES, labels)))
+    return mr.files(path=folder, list=path).fields(["label"])
+
+
+@pytest.mark.parametrize("labels,want", [
+    (["3", "1", "4", "1"], np.array([3, 1, 4, 1], np.int64)),
+    (["0.5", "10.5", "-1.0", "2"], np.array([0.5, 10.5, -1, 2], np.float32)),
+    (["1e-3", "nan", "inf", "7"], np.array([1e-3, np.nan, np.inf, 7], np.float32)),
+    (["dog", "ant", "dog", "cat"], np.array([2, 0, 2, 1], np.int64)),
+    (["0,3", "1,2", "5,5", "-1,0"], np.array([[0, 3], [1, 2], [5, 5], [-1, 0]], np.int64)),
+    (["0.5,3", "1,2", "5,5", "1,0"], np.array([[.5, 3], [1, 2], [5, 5], [1, 0]], np.float32))])
+def test_labels_of_a_list_are_typed(labels, want, folder):
+    got = batch_of(write_list(folder, labels))["label"]
+    assert got.dtype == want.dtype and np.array_equal(got, want, equal_nan=want.dtype == np.float32)
+
+
+def test_several_labels_in_a_list(folder):
+    got = batch_of(write_list(folder, ["0,3", "1", "2,4,5", "0"]))["label"]
+    assert [part.tolist() for part in got] == [[0, 3], [1], [2, 4, 5], [0]]
+
+
+@pytest.mark.parametrize("labels,line,said", [
+    (["1", "2", "O", "4"], 3, '"O" for label, where line 1 has a number'),
+    (["cat", "dog", "7", "cat"], 3, '"7" for label, where line 1 has a name'),
+    (["cat", "0.5", "7", "cat"], 2, '"0.5" for label, where line 1 has a name'),
+    (["1", "2", "99999999999999999999", "4"], 3, "does not fit into 64 bits")])
+def test_what_is_not_of_one_kind_is_an_error(labels, line, said, folder):
+    with pytest.raises(ValueError, match=f"line {line} of .*list.txt has .*") as caught:
+        batch_of(write_list(folder, labels))
+    assert said in str(caught.value) and caught.value.hint
+
+
+ROWS = {"age": [3, 1, 4, 15], "score": [0.5, 2.25, -1.0, 3.0], "kind": ["b", "a, or not", "b", 'c "c"'],
+        "box": [[1, 2, 3, 4], [0, 0, 9, 9], [5, 5, 6, 6], [1, 1, 2, 2]]}
+WANT = {"age": np.array(ROWS["age"]), "score": np.array(ROWS["score"], np.float32),
+        "kind": np.array([1, 0, 1, 2]), "box": np.array(ROWS["box"])}
+
+
+def write_table(folder, ending, names=tuple(FILES), rows=None, key="file_name"):
+    rows = ROWS if rows is None else rows
+    path = folder.parent / f"labels{ending}"
+    records = [dict({key: name}, **{column: values[i] for column, values in rows.items()})
+               for i, name in enumerate(names)][::-1]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        if ending == ".jsonl":
+            file.writelines(json.dumps(record) + "\n" for record in records)
+        else:
+            writer = csv.DictWriter(file, list(records[0]), delimiter="\t" if ending == ".tsv" else ",")
+            writer.writeheader()
+            writer.writerows({k: " ".join(map(str, v)) if isinstance(v, list) else v
+                              for k, v in r.items()} for r in records)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl"])
+@pytest.mark.parametrize("names", [FILES, ["0.jpg", "1.jpg", "2.jpg", "3.jpg"], ["0", "1", "2", "3"],
+                                   ["0", "1", "2", "deep/3"]], ids=["whole", "base", "stem", "deep"])
+def test_tables_are_joined_by_name(ending, names, folder):
+    """Rows are in another order than the files."""
+    table = write_table(folder, ending, names)
+    got = batch_of(mr.files(path=folder, labels=table))
+    for name, want in WANT.items():
+        assert got[name].dtype == want.dtype and np.array_equal(got[name], want), name
+    assert list(got) == ["image", "age", "score", "kind", "box"]
+    assert list(batch_of(mr.files(path=folder, labels=table, columns=["age"]))) == ["image", "age"]
+
+
+def test_several_names_of_each_file(folder):
+    table = write_table(folder, ".jsonl", rows={"tags": [["b", "a"], [], ["c"], ["a"]]})
+    got = batch_of(mr.files(path=folder, labels=table))["tags"]
+    assert [part.tolist() for part in got] == [[1, 0], [], [2], [0]]
+
+
+def test_text_in_json_is_a_name_also_where_it_looks_like_a_number(folder):
+    table = write_table(folder, ".jsonl", rows={"label": ["10", "9", "10", "1"]})
+    assert batch_of(mr.files(path=folder, labels=table))["label"].tolist() == [1, 2, 1, 0]
+
+
+def test_columns_of_files_are_read(folder):
+    masks = folder.parent / "masks"
+    masks.mkdir()
+    for i in range(4):
+        (masks / f"{i}.png").write_bytes(bytes(range(i + 1)))
+    table = write_table(folder, ".csv", rows={"mask": [f"../masks/{i}.png" for i in range(4)],
+                                              "label": [5, 6, 7, 8]})
+    got = batch_of(mr.files(path=folder, labels=table))
+    assert [part.tobytes() for part in got["mask"]] == [bytes(range(i + 1)) for i in range(4)]
+    assert got["label"].tolist() == [5, 6, 7, 8]
+    for i, part in enumerate(got["image"]):
+        assert part.tobytes() == (folder / FILES[i]).read_bytes()
+    os.unlink(masks / "2.png")
+    with pytest.raises(mr.SampleError) as caught:
+        batch_of(mr.files(path=folder, labels=table))
+    assert caught.value.index == 2
+
+
+@pytest.mark.parametrize("change,said", [
+    (lambda lines: [lines[0], *lines[1:4], "9.jpg,1"], "deep/3.jpg has no row in"),
+    (lambda lines: [*lines, lines[1]], "line 6 of .* names a file that a line above names too"),
+    (lambda lines: [*lines[:2], "1.jpg,", *lines[3:]], "line 3 of .* has no label"),
+    (lambda lines: [*lines[:2], "1.jpg,1,2", *lines[3:]], "line 3 of .* another number of columns"),
+    (lambda lines: ["file_name,index", *lines[1:]], 'line 1 of .* calls a column "index"'),
+    (lambda lines: ["file_name," + ",".join("abcdef"), *[x + 5 * ",1" for x in lines[1:]]],
+     "line 1 of .* has more than 5 columns"),
+    (lambda lines: [*lines[:3], ",4", *lines[4:]], "line 4 of .* names no file")])
+def test_bad_tables_name_the_line(change, said, folder):
+    table = folder.parent / "labels.csv"
+    lines = ["file_name,label", *[f"{name},{i}" for i, name in enumerate(FILES)]]
+    table.write_text("\n".join(lines) + "\n")
+    assert batch_of(mr.files(path=folder, labels=table))["label"].tolist() == [0, 1, 2, 3]
+    table.write_text("\n".join(change(lines)) + "\n")
+    with pytest.raises(ValueError, match=said) as caught:
+        batch_of(mr.files(path=folder, labels=table))
+    assert caught.value.hint
+
+
+def test_a_row_belongs_to_one_file(folder):
+    shutil.copy(folder / "0.jpg", folder / "deep" / "0.jpg")
+    table = write_table(folder, ".csv", ["0", "1", "2", "3"])
+    with pytest.raises(ValueError, match="deep/0.jpg and a file before it have the same row"):
+        batch_of(mr.files(path=folder, labels=table))
+    with pytest.raises(ValueError, match="not both"):
+        mr.files(path=folder, labels=table, list=table)
+
+
+def test_a_changed_label_is_another_dataset(folder):
+    with write_list(folder, ["0.5", "1.5", "2.5", "3.5"]).loader() as loader:
+        state = loader.state_dict()
+    with pytest.raises(mr.StateError, match="dataset"):
+        write_list(folder, ["0.5", "1.5", "2.5", "3.25"]).loader(state=state)
+
+
+def test_another_name_of_a_class_is_another_dataset(folder):
+    """Its number stays, so that nothing else would show it."""
+    with write_list(folder, ["dog", "ant", "dog", "cat"]).loader() as loader:
+        state = loader.state_dict()
+    with write_list(folder, ["dog", "ant", "dog", "cat"]).loader(state=state) as loader:
+        assert loader.state_dict() == state
+    with pytest.raises(mr.StateError, match="dataset"):
+        write_list(folder, ["wolf", "ant", "wolf", "cat"]).loader(state=state)
+
+
+def test_a_report_has_the_classes(tmp_path):
+    path = tmp_path / "trace"
+    with mr.files(PHOTOS).batch(4).loader(trace=path, epochs=1) as loader:
+        list(loader)
+    report = mr.report(path)
+    assert report.figures["header"]["classes"] == sorted(os.listdir(PHOTOS))
+    assert ", 2 classes, " in str(report)
+
+
+# ---- Names of classes ----------------------------------------------------------------------------
+
+
+def test_classes_are_folders_or_names(folder, tmp_path):
+    with mr.files(PHOTOS).loader() as loader:
+        assert loader.classes == sorted(os.listdir(PHOTOS)) and loader.classes_of("image") == []
+    with write_list(folder, ["dog", "ant", "dog", "cat"]).loader() as loader:
+        assert loader.classes == ["ant", "cat", "dog"]
+    with write_list(folder, ["2", "1", "2", "0"]).loader() as loader:
+        assert loader.classes == []
+    with mr.files(path=folder, labels=write_table(folder, ".csv")).loader() as loader:
+        assert loader.classes == [] and loader.classes_of("kind") == sorted(set(ROWS["kind"]))
+    with mr.synthetic(samples=3, shape=[2]).loader() as loader:
+        assert loader.classes == []
+    del tmp_path
+
+
+def test_a_sheet_shows_names(tmp_path):
+    """The sheet with names differs from one with numbers above the pictures, and only there."""
+    from PIL import Image
+    with mr.files(PHOTOS).decode_image().center_crop(64).batch(5).loader(seed=1) as loader:
+        batch = next(loader)
+    mr.show(batch, tmp_path / "names.png", columns=5)
+    batch._classes = []
+    mr.show(batch, tmp_path / "numbers.png", columns=5)
+    named, numbered = (np.asarray(Image.open(tmp_path / f"{name}.png")) for name in ("names", "numbers"))
+    assert named.shape == numbered.shape and (named[:20] != numbered[:20]).any()
+    assert (named[20:] == numbered[20:]).all()

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mr.parquet from Python, and Petastorm's readers over it (Petastorm is not needed)."""
+import io
+
+import numpy as np
+import pytest
+
+import millrace as mr
+from millrace import petastorm
+from petastorm_schema import schema_pickle
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows")
+    for part in range(2):
+        i = np.arange(100) + 100 * part
+        pq.write_table(pa.table({"id": i, "x": (i / 2).astype(np.float32), "name": [f"n{v}" for v in i],
+                                 "pair": [[v, v + 1] for v in i.tolist()]}),
+                       path / f"{part}.parquet", row_group_size=13)
+    return path
+
+
+def test_a_source_with_paths_columns_and_a_condition(folder):
+    pipeline = mr.parquet([folder / "0.parquet", folder / "1.parquet"], columns=["id", "na*"],
+                          where=["and", [">=", "id", 50], ["<", "id", 120]])
+    assert set(pipeline.types) >= {"id", "name"} and "x" not in pipeline.types
+    with pipeline.batch(16).shuffle({"window": 3}).loader(seed=2, epochs=1) as loader:
+        rows = [(int(i), n) for b in loader for i, n in zip(b["id"], b["name"].texts())]
+    assert sorted(rows) == [(i, f"n{i}") for i in range(50, 120)]
+    with pytest.raises(ValueError, match="nosuch"):
+        mr.parquet(folder, columns=["nosuch"]).batch(1).loader()
+
+
+def test_batches_as_petastorms(folder):
+    with petastorm.make_batch_reader(f"file://{folder}", num_epochs=2, seed=1, workers_count=2,
+                                     batch_size=32, reader_pool_type="thread") as reader:
+        assert reader.batched_output and not reader.last_row_consumed
+        batches = list(reader)
+        assert reader.last_row_consumed
+    assert sorted(i for b in batches for i in b.id.tolist()) == sorted([*range(200)] * 2)
+    for batch in batches:
+        assert batch.x.dtype == np.float32 and (batch.x == batch.id / 2).all()
+        assert batch.name.tolist() == [f"n{i}".encode() for i in batch.id]
+        assert batch.pair.shape == (len(batch.id), 2)
+
+
+def test_order_columns_shards_and_epochs(folder):
+    def ids(**arguments):
+        with petastorm.make_batch_reader([str(folder)], schema_fields=["id"], batch_size=16,
+                                         **arguments) as reader:
+            return [i for batch in reader for i in batch.id.tolist()]
+    assert ids(shuffle_row_groups=False) == list(range(200))
+    assert ids(seed=1) == ids(seed=1, workers_count=3) != ids(seed=2)
+    shards = [ids(cur_shard=k, shard_count=3) for k in range(3)]
+    assert sorted(sum(shards, [])) == list(range(200)) and min(map(len, shards)) > 60
+    with petastorm.make_batch_reader(str(folder), schema_fields=["^id$"], num_epochs=None) as reader:
+        assert sum(len(next(reader).id) for _ in range(9)) > 400
+        assert next(reader)._fields == ("id",)
+
+
+def test_rows_and_a_function_of_rows(folder):
+    def double(row):
+        return {"id": row["id"], "twice": row["x"] * 2}
+    spec = petastorm.TransformSpec(double, removed_fields=["none"])
+    with petastorm.make_reader(str(folder), schema_fields=["id", "x"], transform_spec=spec) as reader:
+        rows = list(reader)
+        reader.reset()
+        assert len(list(reader)) == 200
+    assert sorted(int(row.id) for row in rows) == list(range(200))
+    assert all(row.twice == row.id for row in rows)
+
+
+def test_a_function_of_frames(folder):
+    pytest.importorskip("pandas")
+
+    def half(frame):
+        frame["half"] = frame["id"] / 2
+        return frame
+    spec = petastorm.TransformSpec(half, removed_fields=["id"])
+    with mr.petastorm.make_batch_reader(str(folder), schema_fields=["id", "x", "pair"],
+                                        transform_spec=spec) as reader:
+        for batch in reader:
+            assert batch._fields == ("x", "pair", "half") and (batch.half == batch.x).all()
+
+
+def test_filters_and_where(folder):
+    def ids(**arguments):
+        with petastorm.make_batch_reader(str(folder), schema_fields=["id"], **arguments) as reader:
+            return sorted(i for batch in reader for i in batch.id.tolist())
+    assert ids(filters=[("id", "<", 5), ("x", ">=", 1)]) == [2, 3, 4]
+    assert ids(filters=[[("id", "=", 7)], [("id", "in", (1, 150))]]) == [1, 7, 150]
+    assert ids(where=["in", "name", ["n3", "n199"]], filters=[("id", "!=", 3)]) == [199]
+
+
+def test_what_cannot_be_is_refused_with_the_way(folder, tmp_path):
+    for name, word in (("predicate", "where="), ("rowgroup_selector", "where="),
+                       ("filesystem", "mount")):
+        with pytest.raises(NotImplementedError, match=word):
+            petastorm.make_batch_reader(str(folder), **{name: object()})
+    with pytest.raises(TypeError, match="nosuch"):
+        petastorm.make_reader(str(folder), nosuch=1)
+    with pytest.raises(ValueError, match="mount"):
+        petastorm.make_reader("hdfs://server/rows")
+    with pytest.raises(ValueError, match="cur_shard"):
+        petastorm.make_reader(str(folder), cur_shard=1)
+    with pytest.raises(ValueError, match="regular expression"):
+        petastorm.make_reader(str(folder), schema_fields=["a|b"])
+    write_schema(tmp_path, b"no pickle")
+    with pytest.raises(ValueError, match="schema cannot be read"):
+        petastorm.make_reader(str(tmp_path))
+
+
+def write_schema(folder, pickled):
+    empty = pa.schema([("id", pa.int32())], {b"dataset-toolkit.unischema.v1": pickled})
+    pq.write_metadata(empty, folder / "_common_metadata")
+
+
+def saved(save, **arrays):
+    out = io.BytesIO()
+    save(out, **arrays)
+    return out.getvalue()
+
+
+def test_codecs_of_petastorm(tmp_path):
+    """Arrays and images come as they were before its codecs took them."""
+    from PIL import Image
+    rng = np.random.default_rng(3)
+    rows = [{"id": i, "image": rng.integers(0, 256, (4 + i % 3, 5, 3), np.uint8),
+             "matrix": rng.standard_normal((4, i % 5)).astype(np.float32),
+             "packed": rng.integers(-9, 9, 7), "name": f"row {i}"} for i in range(23)]
+
+    def stored(row):
+        image = io.BytesIO()
+        Image.fromarray(row["image"]).save(image, "PNG")
+        matrix = io.BytesIO()
+        np.save(matrix, row["matrix"])
+        return {**row, "image": image.getvalue(), "matrix": matrix.getvalue(),
+                "packed": saved(np.savez_compressed, arr=row["packed"])}
+    pq.write_table(pa.Table.from_pylist([stored(row) for row in rows]), tmp_path / "a.parquet",
+                   row_group_size=6)
+    write_schema(tmp_path, schema_pickle(4))
+    with petastorm.make_reader(tmp_path, seed=2, workers_count=2) as reader:
+        given = sorted(reader, key=lambda row: row.id)
+    assert len(given) == 23
+    for ours, row in zip(given, rows):
+        for name in ("image", "matrix", "packed"):
+            value = getattr(ours, name)
+            assert value.dtype == row[name].dtype and np.array_equal(value, row[name]), name
+        assert ours.name == row["name"].encode()
+    with petastorm.make_reader(tmp_path, schema_fields=["packed"]) as reader:
+        assert next(reader)._fields == ("packed",)
+
+
+# ---- Through pyarrow -----------------------------------------------------------------------------
+class Stream:
+    """Nobody's class: only the interface."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_tables_of_others(tmp_path):
+    rows = pa.table({
+        "i": pa.array(range(50), pa.int16()), "x": np.arange(50) / 7, "flag": [i % 3 == 0 for i in range(50)],
+        "text": [f"row {i}" * (i % 3) for i in range(50)], "bag": [list(range(i % 4)) for i in range(50)],
+        "pair": pa.array([[i, i + 1] for i in range(50)], pa.list_(pa.float32(), 2)),
+        "day": pa.array(range(50), pa.date32()),
+        "word": pa.array([f"w{i % 5}" for i in range(50)]).dictionary_encode()})
+    chunks = pa.concat_tables([rows.slice(0, 13), rows.slice(13)])
+    for given in (Stream(chunks), chunks.to_reader()):
+        loader = mr.arrow(given).batch(8).loader(seed=1, epochs=1, threads=2)
+        seen = []
+        for batch in loader:
+            for slot in range(batch.valid):
+                i = int(batch["i"][slot])
+                seen.append(i)
+                expected = rows.slice(i, 1).to_pylist()[0]
+                assert batch["x"][slot] == expected["x"] and batch["flag"][slot] == expected["flag"]
+                assert bytes(batch["text"][slot]) == expected["text"].encode()
+                assert bytes(batch["word"][slot]) == expected["word"].encode()
+                assert batch["bag"][slot].tolist() == expected["bag"]
+                assert batch["pair"][slot].tolist() == expected["pair"] and batch["day"][slot] == i
+        assert sorted(seen) == list(range(50))
+    path = tmp_path / "a.parquet"
+    pq.write_table(rows, path)
+    with pytest.warns(UserWarning, match="read by pyarrow"):
+        pipeline = mr.arrow(str(path), columns=["i", "x"])
+    assert list(pipeline.types) == ["i", "x"]
+    with pytest.raises(ValueError, match="column a, row 1: null"):
+        mr.arrow(pa.table({"a": [1, None]}))
+    with pytest.raises(TypeError, match="column s is struct"):
+        mr.arrow(pa.table({"s": [{"a": 1}, {"a": 2}]}))

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams written from Python: byte by byte what docs/streams.md says, by a reader that shares no
+code with the library; and what the command writes."""
+import itertools
+import pathlib
+import runpy
+import struct
+import threading
+
+import numpy as np
+import pytest
+import xxhash
+
+import millrace as mr
+from millrace import streams
+
+ID = 0x1234
+
+
+def entries_of(path, stream_id, partition, first):
+    """All entries of an undamaged segment, read as the format is described."""
+    data = path.read_bytes()
+    seed = xxhash.xxh3_64_intdigest(struct.pack("<QQQ", stream_id, partition, first))
+    assert struct.unpack_from("<II Q", data, 8) == (1, partition, first)
+    assert struct.unpack_from("<Q", data, 56)[0] == xxhash.xxh3_64_intdigest(data[:56], seed)
+    at, found = 64, []
+    while at < len(data):
+        number, label, time, key_size, size, zero, total, check = struct.unpack_from(
+            "<QqqIIQQQ", data, at + 8)
+        assert check == xxhash.xxh3_64_intdigest(data[at:at + 56], seed) and zero == 0
+        value = data[at + 64:at + 64 + size]
+        key = data[at + 64 + size:at + 64 + size + key_size]
+        expected = xxhash.xxh3_64_intdigest(value)
+        assert total == (xxhash.xxh3_64_intdigest(key, expected) if key else expected)
+        end = at + 64 + size + key_size
+        at = (end + 7) // 8 * 8
+        assert not any(data[end:at])
+        found.append((number, label, time, key, value))
+    return found
+
+
+def test_bytes_are_as_described(tmp_path):
+    given = [(bytes(range(i % 256)) * (i % 5), i - 9, f"k{i}" if i % 2 else "", 10 * i)
+             for i in range(100)]
+    with streams.Writer(tmp_path / "s", 3, id=ID, sync="never") as writer:
+        for i, (value, label, key, time) in enumerate(given):
+            assert writer.append(value, label=label, key=key, time=time) == i
+    assert (tmp_path / "s" / "stream").read_text() == f"{ID:016x}\n"
+    found = entries_of(tmp_path / "s" / f"00003-{0:019}.seg", ID, 3, 0)
+    assert found == [(i, label, time, key.encode(), value)
+                     for i, (value, label, key, time) in enumerate(given)]
+
+
+def test_the_loader_reads_them(tmp_path):
+    rows = np.arange(60, dtype=np.uint8).reshape(20, 3)
+    with streams.Writer(tmp_path / "s") as writer:
+        for i, row in enumerate(rows):
+            writer.append(row, label=i % 4)
+    pipeline = mr.segments(path=str(tmp_path / "s")).batch(5).shuffle(False)
+    batches = list(pipeline.loader())
+    assert [int(x) for b in batches for x in np.asarray(b["label"])] == [i % 4 for i in range(20)]
+
+
+def test_segments_are_bounded_and_appending_goes_on(tmp_path):
+    for _ in range(3):
+        with streams.Writer(tmp_path / "s", id=ID, segment_bytes=1000, sync="flush") as writer:
+            for _ in range(10):
+                writer.append(b"x" * 100)
+            writer.flush()
+    files = sorted((tmp_path / "s").glob("*.seg"))
+    assert len(files) > 3
+    found = [e for f in files for e in entries_of(f, ID, 0, int(f.stem[6:]))]
+    assert [e[0] for e in found] == list(range(30))
+
+
+def test_errors(tmp_path):
+    with pytest.raises(ValueError, match="sync is"):
+        streams.Writer(tmp_path / "s", sync="often")
+    with pytest.raises(ValueError, match="partitions are numbered"):
+        streams.Writer(tmp_path / "s", 70000)
+    with streams.Writer(tmp_path / "s") as writer:
+        with pytest.raises((OSError, RuntimeError), match="somebody else"):
+            streams.Writer(tmp_path / "s")
+        with pytest.raises(TypeError):
+            writer.append("text")
+        with pytest.raises(ValueError, match="a key of 70000 bytes"):
+            writer.append(b"", key="k" * 70000)
+    writer.close()
+    with pytest.raises(ValueError, match="closed"):
+        writer.append(b"")
+
+
+# ---- Following a stream -------------------------------------------------------------------------
+
+
+def _append(folder, n, first=0, partition=0):
+    with streams.Writer(folder, partition, id=9) as writer:
+        for i in range(first, first + n):
+            writer.append(b"%d" % i, label=i % 3)
+
+
+def _follow(folder, **rest):
+    return mr.segments(str(folder), follow=True, **rest).batch(8)
+
+
+def _rows(batch):
+    return [int(text) for text in batch["value"].texts()]
+
+
+def test_a_loader_follows_a_stream_while_it_grows(tmp_path):
+    _append(tmp_path, 20)
+    loader = _follow(tmp_path).loader()
+    batches = iter(loader)
+    assert _rows(next(batches)) == list(range(8))
+    assert _rows(next(batches)) == list(range(8, 16))
+    writer = threading.Timer(0.2, _append, (tmp_path, 20, 20))
+    writer.start()
+    assert _rows(next(batches)) == list(range(16, 24))
+    writer.join()
+    loader.close()
+
+
+def test_a_stream_has_no_length(tmp_path):
+    _append(tmp_path, 8)
+    with _follow(tmp_path).loader() as loader:
+        with pytest.raises(TypeError, match="islice"):
+            len(loader)
+        assert loader.n_samples == -1
+        assert "stream" in repr(loader)
+        assert loader.stream()["replayed"] == 0
+        assert [_rows(batch) for batch in itertools.islice(loader, 1)] == [list(range(8))]
+
+
+def test_until_ends_a_run_and_a_state_goes_on(tmp_path):
+    _append(tmp_path, 50)
+    pipeline = _follow(tmp_path, until=50).rehearse(size=10, share=0.5, policy="class_balanced")
+    with pipeline.loader(digest=True) as loader:
+        whole = [(batch.digest, batch["is_replay"].sum(), batch.size) for batch in loader]
+    assert len(whole) == 13
+    assert [int(n) for _, n, _ in whole] == [0] + [4] * 11 + [0]
+    with pipeline.loader(digest=True) as loader:
+        for _ in range(5):
+            next(loader)
+        state = loader.state_dict()
+    with pipeline.loader(digest=True, state=state) as loader:
+        assert [batch.digest for batch in loader] == [digest for digest, _, _ in whole[5:]]
+
+
+def test_old_samples_have_weights_and_fresh_draws(tmp_path):
+    _append(tmp_path, 400)
+    pipeline = _follow(tmp_path, until=400).rehearse(20, policy="recent")
+    with pipeline.loader() as loader:
+        for batch in loader:
+            assert batch["weight"].dtype == np.float32
+            assert (batch["weight"][batch["is_replay"] == 0] == 1).all()
+
+
+def test_a_function_is_tried_on_what_is_there(tmp_path):
+    _append(tmp_path, 8)
+    pipeline = _follow(tmp_path).map(lambda sample: {"n": np.int64(len(sample["value"]))})
+    with pipeline.loader() as loader:
+        assert next(loader)["n"].tolist() == [1] * 8
+
+
+def test_only_streams_are_rehearsed(tmp_path):
+    _append(tmp_path, 8)
+    with pytest.raises(ValueError, match="follow"):
+        mr.segments(str(tmp_path)).rehearse(10)
+    with pytest.raises(ValueError, match="own order"):
+        mr.segments(str(tmp_path), follow=True).shuffle(True)
+
+
+def test_an_iterator_is_recorded_and_followed(tmp_path):
+    def numbers(n):
+        for i in range(n, 40):
+            yield {"value": b"%d" % i, "label": i % 2} if i % 2 else b"%d" % i
+    with streams.Recorder(tmp_path, lambda n: itertools.islice(numbers(n), 25)) as recorder:
+        recorder.join()
+    with streams.Recorder(tmp_path, numbers) as recorder:
+        with _follow(tmp_path, until=40).loader() as loader:
+            rows = [(row, int(label)) for batch in loader for row, label in zip(_rows(batch), batch["label"])]
+    assert rows == [(i, i % 2) for i in range(40)]
+
+
+def test_an_iterator_that_fails_says_so(tmp_path):
+    def fails(n):
+        yield b"one"
+        raise KeyError("camera")
+    recorder = streams.Recorder(tmp_path, fails)
+    recorder.join()
+    with pytest.raises(KeyError, match="camera"):
+        recorder.check()
+    with pytest.raises(KeyError, match="camera"):
+        recorder.close()
+    with streams.Writer(tmp_path) as writer:
+        assert writer.next_number == 1
+
+
+def test_a_journal_remembers_what_the_clock_decided(tmp_path):
+    _append(tmp_path / "clicks", 40)
+    pipeline = mr.segments(str(tmp_path / "clicks"), follow=True).rehearse(20, share=0.5).batch(8)
+    fills = pipeline.pace(late="fill", patience=0.01)
+    with pytest.raises(ValueError, match="journal"):
+        fills.loader()
+    runs = []
+    for _ in range(2):
+        with fills.loader(journal=tmp_path / "journal", digest=True) as loader:
+            runs.append([next(loader).digest for _ in range(20)])
+            state = loader.state_dict()
+    assert runs[0] == runs[1]
+    with fills.loader(journal=tmp_path / "journal", digest=True) as loader:
+        loader.load_state_dict(state)
+        assert next(loader).size == 8
+
+
+def test_the_example_runs(capsys):
+    runpy.run_path(str(pathlib.Path(__file__).parents[2] / "examples/continual.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:16].strip() for line in lines] == ["", "as it comes", "with rehearsal", "all mixed"]

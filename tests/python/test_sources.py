@@ -1,0 +1,754 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sources of shards against readers we did not write: Python's tarfile, csv, json and numpy. And the
+law over each of them: threads, worlds and a restart change nothing, and a sample has the same bytes
+whether it is taken alone or out of a block."""
+import csv
+import gzip
+import io
+import json
+import os
+import random
+import shutil
+import subprocess
+import tarfile
+
+import numpy as np
+import pytest
+
+import mrlib
+
+ORDERS = [False, True, {"window": 3, "lanes": 1}, {"window": 4, "lanes": 2}, {"window": "all"}]
+
+
+def as_bytes(value):
+    return (value.dtype.str, value.shape, value.tobytes())
+
+
+def samples_of(source, shuffle=False, batch=7, epochs=1, fields=None, **options):
+    """sample -> {field: its bytes}, and the order of samples, and the digest of all."""
+    document = {"source": source, "batch": batch, "epochs": epochs, "seed": 5, "shuffle": shuffle}
+    if fields:
+        document["fields"] = fields
+    out, order = {}, []
+    with mrlib.Loader(document, digest=True, **options) as loader:
+        for b in loader:
+            for i, sample in enumerate(b.samples):
+                values = {name: as_bytes(np.asarray(b[name][i])) for name in b}
+                assert out.setdefault(sample, values) == values
+                order.append(sample)
+        digest = loader.digest()
+    return out, order, digest
+
+
+def resumed(source, shuffle, steps, **options):
+    document = {"source": source, "batch": 7, "epochs": 2, "seed": 5, "shuffle": shuffle}
+    order, values = [], []
+    state = None
+    for part in range(2):
+        with mrlib.Loader(document, state=state, **options) as loader:
+            for n, b in enumerate(loader, 1):
+                order += b.samples
+                values += [as_bytes(np.asarray(b[name][i])) for i in range(b.size) for name in b]
+                if part == 0 and n == steps:
+                    break
+            state = loader.save()
+    return order, values
+
+
+def law(source, orders=None):
+    """Every order gives each sample once and with the same bytes; threads, worlds and a restart
+    change nothing."""
+    first, order, _ = samples_of(source)
+    assert order == list(range(len(first)))
+    for shuffle in orders or ORDERS:
+        values, order, digest = samples_of(source, shuffle, threads=1, epochs=2)
+        assert values == first
+        n = len(first)
+        assert sorted(order[:n]) == sorted(order[n:]) == list(range(n))
+        for threads in (2, 3, 8):
+            assert samples_of(source, shuffle, threads=threads, epochs=2)[2] == digest
+        for world in (2, 7):
+            found = []
+            for rank in range(world):
+                found += samples_of(source, shuffle, batch=14, epochs=2, world=world, rank=rank,
+                                    threads=2)[1]
+            assert sorted(found) == sorted(order)
+        whole = resumed(source, shuffle, 10**6, threads=1)
+        for steps in (1, 3):
+            assert resumed(source, shuffle, steps, threads=2) == whole
+    return first
+
+
+def pack(path, ending):
+    """Compresses a file, by a tool we did not write; returns the new path."""
+    if ending == ".gz":
+        with open(path, "rb") as file, gzip.open(path + ".gz", "wb") as out:
+            shutil.copyfileobj(file, out)
+    else:
+        if not shutil.which("zstd"):
+            pytest.skip("the command zstd is not installed")
+        subprocess.run(["zstd", "-q", "--rm", "-f", path], check=True)
+        return path + ".zst"
+    os.remove(path)
+    return path + ".gz"
+
+
+def refused(source, says, code=None, at=None, shuffle=True):
+    with pytest.raises(mrlib.MrError) as caught:
+        samples_of(source, shuffle)
+    assert says in str(caught.value), str(caught.value)
+    assert code is None or caught.value.code == mrlib.CODES[code]
+    assert at is None or caught.value.offset == at
+
+
+# ---- files -----------------------------------------------------------------------------------
+
+
+def make_folders(folder, names):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+
+
+def age(folder, seconds=10):
+    """As if nothing had changed for a while: an index is not made of folders that are being filled."""
+    for path, _, _ in os.walk(folder):
+        then = os.stat(path).st_mtime_ns - seconds * 10**9
+        os.utime(path, ns=(then, then))
+
+
+def test_files_index(tmp_path):
+    root, index = tmp_path / "x", tmp_path / "x.idx"
+    names = sorted(f"{c}/{'sub/' if i % 3 else ''}{i}.jpg" for c in ("a", "a-b", "b") for i in range(9))
+    make_folders(root, names + ["c/none.txt", "beside.jpg", "a/.hidden.jpg"])
+    plain = {"files": {"path": str(root)}}
+    kept = {"files": {"path": str(root), "index": str(index)}}
+
+    def run(source):
+        return samples_of(source, True, fields=["image", "label", "path"])
+
+    def expect(names):
+        names = sorted(names)
+        classes = ["a", "a-b", "b", "c"]
+        values = run(kept)[0]
+        assert len(values) == len(names)
+        for i, name in enumerate(names):
+            assert values[i]["image"][2] == values[i]["path"][2] == name.encode()
+            assert values[i]["label"][2] == np.int64(classes.index(name.split("/")[0])).tobytes()
+
+    with mrlib.Loader({"source": kept, "batch": 2}) as loader:
+        assert any("changed in the last 2 seconds" in w for w in loader.warnings)
+    assert not index.exists()
+    age(root)
+    expect(names)
+    first = index.read_bytes()
+    expect(names)
+    assert index.read_bytes() == first and run(kept) == run(plain)
+    # what comes, goes or is renamed is seen, and the index made anew
+    (root / "b/sub/new.jpg").write_bytes(b"b/sub/new.jpg")
+    expect(names + ["b/sub/new.jpg"])
+    age(root)
+    expect(names + ["b/sub/new.jpg"])
+    assert index.read_bytes() != first
+    (root / "b/sub/new.jpg").unlink()
+    expect(names)
+    age(root)
+    expect(names)
+    whole = index.read_bytes()
+    # an index that is damaged, of other endings, or cannot be written is not used
+    rng = random.Random(2)
+    for _ in range(60):
+        at = rng.randrange(len(whole))
+        index.write_bytes(whole[:at] + bytes([whole[at] ^ rng.randrange(1, 256)]) + whole[at + 1:])
+        expect(names)
+    for data in (b"", whole[:-1], whole + b"x", whole[:50]):
+        index.write_bytes(data)
+        expect(names)
+    assert index.read_bytes() == whole
+    other = {"files": {"path": str(root), "index": str(index), "extensions": [".txt"]}}
+    assert len(samples_of(other)[0]) == 1
+    nowhere = {"files": {"path": str(root), "index": str(tmp_path / "no/such/folder")}}
+    with mrlib.Loader({"source": nowhere, "batch": 2}) as loader:
+        assert any("cannot be written" in w for w in loader.warnings)
+
+
+# ---- tar -------------------------------------------------------------------------------------
+
+
+def photo_parts(i, rng):
+    return {"cls": str(i % 10).encode() + b"\n", "jpg": rng.randbytes(rng.randrange(0, 3000)),
+            "json": b'{"i": %d}' % i}
+
+
+def write_tar(path, samples, how=tarfile.USTAR_FORMAT, folder=""):
+    with tarfile.open(path, "w", format=how) as tar:
+        for key, parts in samples:
+            for extension, data in parts.items():
+                info = tarfile.TarInfo(f"{folder}{key}.{extension}")
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+
+
+def make_tars(folder, n_shards=3, n=23, how=tarfile.USTAR_FORMAT, prefix=""):
+    rng = random.Random(1)
+    samples = [(f"{i:06d}", photo_parts(i, rng)) for i in range(n_shards * n)]
+    for k in range(n_shards):
+        write_tar(str(folder / f"s-{k:03d}.tar"), samples[k * n:(k + 1) * n], how, prefix)
+    return samples, str(folder / f"s-{{000..{n_shards - 1:03d}}}.tar")
+
+
+def check_tar(values, samples):
+    assert len(values) == len(samples)
+    for i, (_, parts) in enumerate(samples):
+        for extension, data in parts.items():
+            assert values[i][extension][2] == data
+
+
+@pytest.mark.parametrize("how", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_tar_formats(tmp_path, how):
+    prefix = "" if how == tarfile.USTAR_FORMAT else "d" * 120 + ".x/é" * 20 + "/"
+    samples, pattern = make_tars(tmp_path, how=how, prefix=prefix)
+    check_tar(samples_of({"tar": {"path": pattern}})[0], samples)
+    check_tar(samples_of({"tar": {"path": str(tmp_path / "s-*.tar")}}, True)[0], samples)
+    check_tar(samples_of({"tar": {"path": str(tmp_path)}}, {"window": 2})[0], samples)
+
+
+def test_tar_law(tmp_path):
+    samples, pattern = make_tars(tmp_path)
+    source = {"tar": {"path": pattern, "block_bytes": 9000}}
+    check_tar(law(source), samples)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_tar_packed(tmp_path, ending):
+    samples, pattern = make_tars(tmp_path)
+    for k in (0, 2):
+        pack(str(tmp_path / f"s-{k:03d}.tar"), ending)
+    names = [str(tmp_path / f"s-{k:03d}.tar{ending if k != 1 else ''}") for k in range(3)]
+    source = {"tar": {"path": names, "block_bytes": 9000}}
+    check_tar(law(source, [True, {"window": 2, "lanes": 1}]), samples)
+    refused({"tar": {"path": names, "max_unpacked_bytes": 10000}}, "unpacks to more than")
+    with open(names[0], "rb+") as file:
+        file.truncate(os.path.getsize(names[0]) - 20)
+    refused(source, "cut off", "CORRUPT")
+
+
+def test_tar_fields(tmp_path):
+    samples, pattern = make_tars(tmp_path, 1)
+    source = {"tar": {"path": pattern, "fields": ["image=png;jpg", "cls"], "numbers": ["cls"]}}
+    values = samples_of(source, fields=["image", "cls", "key", "index"])[0]
+    for i, (key, parts) in enumerate(samples):
+        assert values[i]["image"][2] == parts["jpg"]
+        assert np.frombuffer(values[i]["cls"][2], np.int64) == int(parts["cls"])
+        assert values[i]["key"][2] == key.encode()
+        assert np.frombuffer(values[i]["index"][2], np.int64) == i
+    assert list(samples_of({"tar": {"path": pattern}})[0][0]) == ["jpg", "cls", "json"]
+    refused({"tar": {"path": pattern, "fields": ["jpg", "png"]}}, "no file for field png")
+    refused({"tar": {"path": pattern, "numbers": ["json"]}}, "not a whole number")
+    refused({"tar": {"path": pattern, "numbers": ["xyz"]}}, "no field 'xyz'")
+
+
+def test_tar_of_other_things(tmp_path):
+    """Folders, links and files without extension are left out; keys keep their folders; extensions
+    may have dots and capitals."""
+    path = str(tmp_path / "x.tar")
+    with tarfile.open(path, "w") as tar:
+        for name, kind, data in [("d", tarfile.DIRTYPE, b""), ("d/1.seg.PNG", None, b"a"),
+                                 ("d/readme", None, b"?"), ("d/1.txt", None, b"b"),
+                                 ("d/l.txt", tarfile.SYMTYPE, b""), ("e/1.txt", None, b"c"),
+                                 (".hidden", None, b"?"), ("e/1.seg.png", None, b"d")]:
+            info = tarfile.TarInfo(name)
+            info.type = kind or tarfile.REGTYPE
+            info.size = len(data)
+            info.linkname = "d/1.txt" if kind == tarfile.SYMTYPE else ""
+            tar.addfile(info, io.BytesIO(data))
+    values = samples_of({"tar": {"path": path}}, fields=["seg.png", "txt", "key"])[0]
+    assert [[v[2] for v in values[i].values()] for i in values] == [[b"a", b"b", b"d/1"],
+                                                                   [b"d", b"c", b"e/1"]]
+
+
+def test_tar_index(tmp_path):
+    samples, pattern = make_tars(tmp_path, 2)
+    plain = samples_of({"tar": {"path": pattern, "index": "none"}}, True)
+    assert samples_of({"tar": {"path": pattern, "index": "write"}}, True) == plain
+    index = (tmp_path / "s-000.tar.idx").read_text().splitlines()
+    assert index[0] == f"v1.2 {len(samples) // 2}" and len(index) == 1 + len(samples) // 2
+    words = index[2].split()
+    with tarfile.open(str(tmp_path / "s-000.tar")) as tar:
+        members = [m for m in tar if m.name.startswith("000001.")]
+    assert words == [w for m in members
+                     for w in (m.name.split(".")[1], str(m.offset_data), str(m.size), m.name)]
+    assert samples_of({"tar": {"path": pattern}}, True) == plain
+    # one that does not fit is said aloud and not used
+    for text in ("", "v1.2 999999999999\n", "\n".join(index[:-1]), "v1.2 1\njpg 99999999 3 a.jpg\n",
+                 "\n".join(index).replace("512", "9223372036854775807", 1)):
+        (tmp_path / "s-000.tar.idx").write_text(text)
+        assert samples_of({"tar": {"path": pattern}}, True) == plain
+    with mrlib.Loader({"source": {"tar": {"path": pattern}}, "batch": 2}) as loader:
+        assert any("does not fit" in w for w in loader.warnings)
+
+
+def test_tar_damage(tmp_path):
+    samples, _ = make_tars(tmp_path, 1)
+    path = str(tmp_path / "s-000.tar")
+    whole = open(path, "rb").read()
+    with tarfile.open(path) as tar:
+        members = tar.getmembers()
+    last = members[-1]
+
+    def damage(data):
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def header(at, where, new):
+        block = bytearray(whole[at:at + 512])
+        block[where:where + len(new)] = new
+        block[148:156] = b" " * 8
+        block[148:156] = b"%06o\0 " % sum(block)
+        return whole[:at] + bytes(block) + whole[at + 512:]
+
+    source = {"tar": {"path": path}}
+    damage(whole[:last.offset_data + 1])
+    refused(source, "longer than what is left", "CORRUPT", last.offset)
+    damage(whole[:last.offset_data + last.size + 1])
+    refused(source, "cut off after", "CORRUPT", last.offset)
+    damage(whole[:last.offset + 100])
+    refused(source, "cut off", "CORRUPT", last.offset)
+    damage(whole[:last.offset] + b"x" + whole[last.offset + 1:])
+    refused(source, "checksum", "CORRUPT", last.offset)
+    damage(header(last.offset, 0, b"../../etc/passwd.txt\0"))
+    refused(source, "leads out", "CORRUPT", last.offset)
+    damage(header(last.offset, 124, b"\x80" + b"\0" * 3 + b"\x80" + b"\0" * 7))
+    refused(source, "below 2^63", "CORRUPT", last.offset)
+    damage(header(last.offset, 124, b"\x80" + b"\0" * 3 + b"\x7f" + b"\xff" * 7))
+    refused(source, "longer than what is left", "CORRUPT", last.offset)
+    damage(b"")
+    refused(source, "no files whose names", "NOT_FOUND")
+    refused({"tar": {"path": str(tmp_path / "t-{0..3}.tar")}}, "cannot open", "NOT_FOUND")
+    refused({"tar": {"path": str(tmp_path / "t-*.tar")}}, "no file has a name", "NOT_FOUND")
+    refused({"tar": {"path": "t-{3..0}.tar"}}, "braces are", "PARAM")
+    # a sample without one of its parts is skipped where that is asked for
+    samples[4][1].pop("json")
+    write_tar(path, samples)
+    refused(source, "no file for field json", "NOT_FOUND")
+    document = {"source": source, "batch": 5, "on_error": "skip", "epochs": 1}
+    with mrlib.Loader(document) as loader:
+        assert all(4 not in b.samples for b in loader)
+        assert [s[2] for s in loader.skips()] == [4]
+
+
+# ---- TFRecord --------------------------------------------------------------------------------
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def masked(data):
+    crc = crc32c(data)
+    return (((crc >> 15 | crc << 17) & 0xffffffff) + 0xa282ead8 & 0xffffffff).to_bytes(4, "little")
+
+
+def record(data):
+    head = len(data).to_bytes(8, "little")
+    return head + masked(head) + data + masked(data)
+
+
+def varint(number):
+    number &= (1 << 64) - 1
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def field(tag, data):
+    return varint(tag << 3 | 2) + varint(len(data)) + data
+
+
+def feature(value, packed=True):
+    if isinstance(value, bytes):
+        return field(1, field(1, value))
+    if value and isinstance(value[0], float):
+        raw = [np.float32(v).tobytes() for v in value]
+        return field(2, field(1, b"".join(raw)) if packed else b"".join(b"\x0d" + v for v in raw))
+    raw = [varint(v) for v in value]
+    return field(3, field(1, b"".join(raw)) if packed else b"".join(b"\x08" + v for v in raw))
+
+
+def example(features, packed=True):
+    return field(1, b"".join(field(1, field(1, name.encode()) + field(2, feature(v, packed)))
+                             for name, v in features.items()))
+
+
+def make_tfrecords(folder, n_files=3, n=19):
+    rng = random.Random(3)
+    samples = []
+    for k in range(n_files):
+        with open(folder / f"r-{k:05d}.tfrecord", "wb") as file:
+            for i in range(n):
+                s = {"image": b"\xff\xd8\xff" + rng.randbytes(20 + rng.randrange(500)),
+                     "box": [rng.random() for _ in range(4)], "label": [rng.randrange(-5, 1000)],
+                     "ids": [rng.randrange(-2**63, 2**63) for _ in range(2 + rng.randrange(5))],
+                     "name": b"n%d" % i}
+                file.write(record(example(s, packed=i % 2 == 0)))
+                samples.append(s)
+    return samples, str(folder / f"r-{{00000..{n_files - 1:05d}}}.tfrecord")
+
+
+def check_tfrecords(values, samples):
+    assert len(values) == len(samples)
+    types = {"box": np.float32, "label": np.int64, "ids": np.int64}
+    for i, s in enumerate(samples):
+        for name, (dtype, _, data) in values[i].items():
+            expected = s[name]
+            if name in types:
+                assert dtype == np.dtype(types[name]).str
+                expected = np.array(expected, types[name]).tobytes()
+            assert data == expected
+
+
+def test_tfrecord_law(tmp_path):
+    samples, pattern = make_tfrecords(tmp_path)
+    looked = {"tfrecord": {"path": pattern, "block_bytes": 3000}}
+    check_tfrecords(law(looked, [True, {"window": 3, "lanes": 1}, {"window": 4, "lanes": 2}]),
+                    samples)
+    fixed = {"tfrecord": {"path": pattern, "block_bytes": 3000,
+                          "fields": ["image:bytes", "box:float32[4]", "label:int64"]}}
+    check_tfrecords(law(fixed, [True, {"window": 3, "lanes": 1}]), samples)
+    assert list(samples_of(looked)[0][0]) == ["image", "box", "ids", "label", "name"]
+
+
+def test_tfrecord_packed(tmp_path):
+    samples, _ = make_tfrecords(tmp_path, 2)
+    names = [pack(str(tmp_path / f"r-{k:05d}.tfrecord"), ".gz") for k in range(2)]
+    check_tfrecords(law({"tfrecord": {"path": names}}, [True]), samples)
+    refused({"tfrecord": {"path": names, "max_unpacked_bytes": 1000}}, "unpacks to more than")
+
+
+def test_tfrecord_index_and_raw_records(tmp_path):
+    path = str(tmp_path / "raw")
+    records = [b"", b"\x0b", b"something else" * 30]
+    with open(path, "wb") as file:
+        for data in reversed(records):
+            file.write(record(data))
+    values, order, digest = samples_of({"tfrecord": {"path": path, "index": "write"}})
+    assert [values[i]["record"][2] for i in order] == records[::-1]
+    assert (tmp_path / "raw.idx").read_text() == "0 436\n436 17\n453 16\n"
+    for text in ("0 436\n436 17\n453 16", "0 436\n", "0 436\n436 17\n453 17\n", "0 -1\n", "x", ""):
+        (tmp_path / "raw.idx").write_text(text)
+        assert samples_of({"tfrecord": {"path": path}})[2] == digest
+    (tmp_path / "raw.idx").write_text("0 453\n453 16\n")
+    refused({"tfrecord": {"path": path}}, "does not fit", "CORRUPT", 0, False)
+
+
+def test_tfrecord_damage(tmp_path):
+    samples, _ = make_tfrecords(tmp_path, 1)
+    path = str(tmp_path / "r-00000.tfrecord")
+    whole = open(path, "rb").read()
+    second = 16 + int.from_bytes(whole[:8], "little")
+    source = {"tfrecord": {"path": path, "fields": ["label:int64"]}}
+
+    def damage(data):
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def flip(at):
+        damage(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+
+    flip(second)
+    refused(source, "record's length is wrong", "CORRUPT", second)
+    flip(second + 40)
+    for shuffle in (True, False):
+        refused(source, "record's data is wrong", "CORRUPT", second + 12, shuffle)
+    damage(whole[:-1])
+    refused(source, "longer than what is left", "CORRUPT")
+    damage(whole[:second + 9])
+    refused(source, "cut off", "CORRUPT", second)
+    big = (2**63).to_bytes(8, "little")
+    damage(whole[:second] + big + masked(big) + bytes(100))
+    refused(source, "longer than what is left", "CORRUPT", second)
+    damage(whole)
+    for fields, says in (["x:int64"], "no feature x"), (["label:float32"], "no feature label"), \
+            (["ids:int64"], "values"), (["box:float32[3]"], "4 values"):
+        refused({"tfrecord": {"path": path, "fields": fields}}, says, "CORRUPT")
+    for text in ("x", "x:int8", "x:int64[0]", "=x:int64", "x:bytes[3]", "x:int64[3"):
+        refused({"tfrecord": {"path": path, "fields": [text]}}, "declare a field", "PARAM")
+    empty = samples_of({"tfrecord": {"path": path, "fields": ["none:int64[]"]}})[0]
+    assert all(v["none"][2] == b"" for v in empty.values())
+    with open(path, "wb") as file:
+        file.write(record(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+    refused(source, "not a valid tf.train.Example", "CORRUPT")
+
+
+# ---- tokens ----------------------------------------------------------------------------------
+
+
+def windows(rows, length, stride, labels=0):
+    """What numpy makes of the same: windows of each row."""
+    out = []
+    for row in rows:
+        if len(row) >= length + labels:
+            view = np.lib.stride_tricks.sliding_window_view(row, length + labels)
+            out += list(view[::stride])
+    return out
+
+
+def check_tokens(values, expected, length, labels=False):
+    assert len(values) == len(expected)
+    for i, window in enumerate(expected):
+        assert values[i]["tokens"] == as_bytes(window[:length])
+        assert not labels or values[i]["labels"] == as_bytes(window[1:])
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "int32", "int64"])
+def test_tokens_flat(tmp_path, dtype):
+    rng = np.random.default_rng(4)
+    files = [rng.integers(0, 50, n).astype(dtype) for n in (1000, 7, 333)]
+    for k, data in enumerate(files):
+        data.tofile(tmp_path / f"t{k}.bin")
+    source = {"path": str(tmp_path), "length": 16, "dtype": dtype}
+    values = law({"tokens": source}, [True, {"window": 3}])
+    check_tokens(values, windows(files, 16, 16), 16)
+    source = dict(source, stride=5, labels=True)
+    values = samples_of({"tokens": source}, True, threads=2)[0]
+    check_tokens(values, windows(files, 16, 5, 1), 16, True)
+    source = dict(source, documents="within", end=7)
+    rows = [d for f in files for d in np.split(f, np.flatnonzero(f == 7) + 1)]
+    check_tokens(samples_of({"tokens": source})[0], windows(rows, 16, 5, 1), 16, True)
+
+
+def megatron(path, documents, dtype, code):
+    """documents: lists of sequences."""
+    sequences = [np.asarray(s, dtype) for d in documents for s in d]
+    lengths = np.array([len(s) for s in sequences], np.int32)
+    pointers = np.concatenate([[0], np.cumsum(lengths.astype(np.int64))])[:-1]
+    np.concatenate(sequences).tofile(path + ".bin")
+    with open(path + ".idx", "wb") as file:
+        file.write(b"MMIDIDX\0\0" + (1).to_bytes(8, "little") + bytes([code]))
+        file.write(len(sequences).to_bytes(8, "little"))
+        file.write((len(documents) + 1).to_bytes(8, "little"))
+        file.write(lengths.tobytes() + (pointers * np.dtype(dtype).itemsize).astype(np.int64).tobytes())
+        ends = np.cumsum([0] + [len(d) for d in documents]).astype(np.int64)
+        file.write(ends.tobytes())
+
+
+def test_tokens_of_megatron(tmp_path):
+    rng = np.random.default_rng(5)
+    documents = [[rng.integers(0, 30000, n) for n in ns] for ns in ([20, 3], [1], [], [50], [8, 9])]
+    path = str(tmp_path / "corpus")
+    for dtype, code in (("uint16", 8), ("int32", 4), ("int64", 5)):
+        megatron(path, documents, dtype, code)
+        rows = [np.concatenate(d).astype(dtype) for d in documents if d]
+        source = {"path": path + ".bin", "length": 8, "stride": 3}
+        check_tokens(samples_of({"tokens": source})[0], windows([np.concatenate(rows)], 8, 3), 8)
+        source["documents"] = "within"
+        check_tokens(samples_of({"tokens": source}, True)[0], windows(rows, 8, 3), 8)
+    source = {"tokens": {"path": path + ".bin", "length": 8}}
+    whole = open(path + ".idx", "rb").read()
+    for at, new, says in ((0, b"X", "not an index"), (17, b"\x06", "not uint8"),
+                          (18, b"\xff", "another size"), (34, b"\xff\xff\xff\xff", "begin where"),
+                          (len(whole) - 8, b"\x09", "do not follow")):
+        with open(path + ".idx", "wb") as file:
+            file.write(whole[:at] + new + whole[at + len(new):])
+        refused(source, says)
+    with open(path + ".idx", "wb") as file:
+        file.write(whole)
+    with open(path + ".bin", "ab") as file:
+        file.write(b"12345678")
+    refused(source, "that its .idx promises", "CORRUPT")
+
+
+def test_tokens_refused(tmp_path):
+    path = str(tmp_path / "x.bin")
+    np.arange(9, dtype=np.uint8).tofile(path)
+    refused({"tokens": {"path": path, "length": 2}}, "not a whole number of tokens", "CORRUPT")
+    refused({"tokens": {"path": path, "length": 2, "documents": "within"}}, "documents end", "PARAM")
+    np.arange(9, dtype=np.uint16).tofile(path)
+    refused({"tokens": {"path": path, "length": 9, "labels": True}}, "fewer than 10 tokens")
+
+
+# ---- lines -----------------------------------------------------------------------------------
+
+
+def write_csv(path, header, table, **how):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, **how)
+        if header:
+            writer.writerow(header)
+        writer.writerows(table)
+
+
+def make_rows(n):
+    rng = random.Random(6)
+    words = ["plain", "with, comma", 'with "quotes"', "two\nlines", "", "é ü 漢字", "'", "a\tb"]
+    return [[i - 20, round(rng.uniform(-9, 9), 4), rng.choice(words), rng.choice(["x", "y"])]
+            for i in range(n)]
+
+
+def check_rows(values, table, float_type=np.float32):
+    assert len(values) == len(table)
+    for i, (a, b, c, d) in enumerate(table):
+        assert np.frombuffer(values[i]["a"][2], np.int64) == a
+        assert values[i]["b"][2] == float_type(b).tobytes()
+        assert values[i]["c"][2].decode() == c and values[i]["d"][2].decode() == d
+
+
+def test_lines_of_csv(tmp_path):
+    table = make_rows(90)
+    paths = [str(tmp_path / f"{k}.csv") for k in range(3)]
+    for k, path in enumerate(paths):
+        write_csv(path, "abcd", table[30 * k:30 * k + 30], lineterminator="\r\n" if k else "\n")
+    with open(paths[0], newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file))[1:] == [[str(v) for v in row] for row in table[:30]]
+    source = {"lines": {"path": paths, "block_bytes": 300}}
+    check_rows(law(source), table)
+    numbers = {"lines": {"path": paths, "block_bytes": 300,
+                         "fields": ["b:float64", "n=a:int64", "f=a:float32"]}}
+    values = law(numbers, [True, {"window": 2, "lanes": 2}])
+    for i, row in enumerate(table):
+        assert values[i]["b"][2] == np.float64(row[1]).tobytes()
+        assert values[i]["n"][2] == np.int64(row[0]).tobytes()
+        assert values[i]["f"][2] == np.float32(row[0]).tobytes()
+    write_csv(paths[2], "abdc", table[60:])
+    refused(source, "not the first file's", "CORRUPT", 0)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_lines_packed(tmp_path, ending):
+    table = make_rows(80)
+    paths = []
+    for k in range(2):
+        write_csv(str(tmp_path / f"{k}.tsv"), "abcd", table[40 * k:40 * k + 40], delimiter="\t")
+        paths.append(pack(str(tmp_path / f"{k}.tsv"), ending))
+    source = {"lines": {"path": paths, "block_bytes": 300}}
+    check_rows(law(source, [True, {"window": 1}]), table)
+    refused({"lines": {"path": paths, "max_unpacked_bytes": 500}}, "unpacks to more than")
+
+
+def test_lines_without_header(tmp_path):
+    path = str(tmp_path / "x.csv")
+    write_csv(path, None, [[1, "a"], [2, ""]], delimiter=";")
+    values = samples_of({"lines": {"path": path, "header": False, "delimiter": ";"}})[0]
+    assert [np.frombuffer(values[i]["c0"][2], np.int64)[0] for i in values] == [1, 2]
+    assert [values[i]["c1"][2] for i in values] == [b"a", b""]
+
+
+def test_lines_of_json(tmp_path):
+    rng = random.Random(7)
+    table = [{"id": i, "score": rng.random(), "text": 'a "b"\n\u0000é' * (i % 3), "ok": i % 2 == 0,
+              "ids": [rng.randrange(-9, 9) for _ in range(i % 4)], "box": [0.5, i, 2, 3],
+              "more": {"k": [i]}, "none": None if i % 2 else 1} for i in range(60)]
+    path = str(tmp_path / "x.jsonl")
+    with open(path, "w", encoding="utf-8") as file:
+        for i, row in enumerate(table):
+            file.write(json.dumps(row, ensure_ascii=i % 2 == 0) + "\n" * (1 + i % 2))
+    source = {"lines": {"path": path, "block_bytes": 500}}
+    values = law(source, [True, {"window": 3, "lanes": 1}])
+    types = {"id": np.int64, "score": np.float32, "ok": np.bool_, "ids": np.int64,
+             "box": np.float32, "none": np.float32}
+    for i, row in enumerate(table):
+        for name, (dtype, _, data) in values[i].items():
+            if name == "text":
+                assert data.decode() == row["text"]
+            elif name == "more":
+                assert json.loads(data) == row["more"]
+            else:
+                value = np.nan if row[name] is None else row[name]
+                expected = np.array(value, types[name])
+                assert (dtype, data) == (expected.dtype.str, expected.tobytes())
+    source = {"lines": {"path": path, "fields": ["box:float64[4]", "n=id:int64"]}}
+    values = samples_of(source, {"window": 2})[0]
+    assert values[7]["box"] == as_bytes(np.array([0.5, 7, 2, 3]))
+    for declared, says in (("box:float64[3]", "box is missing or not"), ("text:int64", "text is"),
+                           ("x:int64", "x is missing"), ("ids:bool[]", "ids is")):
+        refused({"lines": {"path": path, "fields": [declared]}}, says, "CORRUPT")
+    refused({"lines": {"path": path, "fields": ["x:int8"]}}, "declare a field", "PARAM")
+
+
+def test_lines_of_text(tmp_path):
+    text = "first\n\nthird\r\nno end"
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    values = samples_of({"lines": {"path": str(path), "block_bytes": 1}}, fields=["text", "row"])[0]
+    assert [values[i]["text"][2].decode() for i in values] == text.splitlines()
+    assert [np.frombuffer(values[i]["row"][2], np.int64)[0] for i in values] == [0, 1, 2, 3]
+
+
+def test_lines_damage(tmp_path):
+    path = tmp_path / "x.csv"
+    source = {"lines": {"path": str(path), "fields": ["a:int64"]}}
+    path.write_text('a,b\n1,"x"\n2,"never closed\n3,4\n')
+    refused(source, "not closed", "CORRUPT", 10)
+    path.write_text("a,b\n1,2\nx,3\n4,5\n")
+    refused(source, "column a is missing or not int64", "CORRUPT", 8)
+    path.write_text("b,a\n1,2\n3\n4,5\n")
+    refused(source, "column a is missing", "CORRUPT", 8)
+    refused({"lines": {"path": str(path), "fields": ["z:int64"]}}, "no column 'z'", "PARAM")
+    with mrlib.Loader({"source": source, "batch": 2, "on_error": "skip", "epochs": 1}) as loader:
+        assert sorted(s for b in loader for s in b.samples) in ([0, 0, 2], [0, 2, 2])
+        assert [s[2] for s in loader.skips()] == [1]
+    path.write_text("")
+    refused(source, "no rows", "NOT_FOUND")
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": 1}\n[1]\n{"a": 99999999999999999999}\n')
+    refused({"lines": {"path": str(path)}}, "not a JSON object", "CORRUPT")
+    refused({"lines": {"path": str(path), "fields": ["a:int64"]}}, "not a JSON object", "CORRUPT", 9,
+            False)
+
+
+# ---- arrays ----------------------------------------------------------------------------------
+
+
+def test_array_of_several_files(tmp_path):
+    rng = np.random.default_rng(8)
+    data = rng.integers(0, 255, (50, 4, 3)).astype(np.int32)
+    labels = rng.integers(0, 9, 50)
+    folder = tmp_path / "x"
+    folder.mkdir()
+    for k, (a, b) in enumerate([(0, 7), (7, 8), (8, 50)]):
+        np.save(folder / f"{k}.npy", data[a:b])
+    np.save(tmp_path / "y0.npy", labels[:30])
+    np.save(tmp_path / "y1.npy", labels[30:])
+    source = {"array": {"path": str(folder), "labels": str(tmp_path / "y{0..1}.npy")}}
+    values = law(source, [True, {"window": 3}])
+    for i in range(50):
+        assert values[i] == {"data": as_bytes(data[i]), "label": as_bytes(np.int64(labels[i]))}
+    np.save(folder / "3.npy", data[:2].astype(np.int64))
+    refused(source, "another type or shape", "TYPE")
+    np.save(folder / "3.npy", data[:2])
+    refused(source, "50 labels for 52 samples", "TYPE")
+
+
+def test_array_of_npz(tmp_path):
+    rng = np.random.default_rng(9)
+    fields = {"image": rng.integers(0, 255, (40, 5, 6, 3)).astype(np.uint8),
+              "y": rng.integers(0, 9, 40), "weight": rng.random((40, 2)).astype(np.float32)}
+    for k, (a, b) in enumerate([(0, 11), (11, 40)]):
+        np.savez(tmp_path / f"{k}.npz", **{n: v[a:b] for n, v in fields.items()})
+    source = {"array": {"path": str(tmp_path / "*.npz")}}
+    values = law(source, [True, {"window": 3}])
+    assert len(values) == 40
+    for i in range(40):
+        assert values[i] == {n: as_bytes(v[i]) for n, v in fields.items()}
+    some = samples_of(source, True, fields=["y", "index"])[0]
+    assert all(some[i]["y"] == as_bytes(fields["y"][i]) for i in range(40))
+    path = tmp_path / "1.npz"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30])
+    refused(source, "not a zip", "CORRUPT")
+    path.write_bytes(whole[100:])
+    refused(source, "damaged", "CORRUPT")
+    np.savez(path, image=fields["image"], y=fields["y"])
+    refused(source, "2 members, the first file has 3", "TYPE")
+    np.savez(path, image=fields["image"], y=fields["y"][:3], weight=fields["weight"])
+    refused(source, "rows of y", "TYPE")
+    np.savez_compressed(path, **fields)
+    refused(source, "compressed", "UNSUPPORTED")

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of Hugging Face's Trainer under torchrun: what its model saw in training and evaluation, with
+torch's own loader and with ours."""
+import json
+import sys
+import warnings
+
+import torch
+import torch.distributed as dist
+import transformers
+from torch.utils.data import DataLoader
+
+import millrace as mr
+
+N = 41
+ROWS = [{"x": torch.full((3,), float(i)), "labels": i} for i in range(N)]
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.seen = torch.nn.Linear(3, 1), []
+
+    def forward(self, x, labels):
+        self.seen.append(labels.tolist())
+        return {"loss": self.layer(x).square().mean(), "logits": labels}
+
+
+def loader(kind, training):
+    if kind == "drop_in":
+        return mr.torch.DataLoader(ROWS, batch_size=4, shuffle=training, num_workers=1)
+    pipeline = mr.dataset(ROWS).batch(8).shuffle(training)
+    return pipeline.map_batch(dict).loader(seed=1, to="torch", threads=1)
+
+
+class Trainer(transformers.Trainer):
+    kind = "torch"
+
+    def get_train_dataloader(self):
+        if self.kind == "torch":
+            return self.accelerator.prepare(DataLoader(ROWS, batch_size=4, shuffle=True))
+        return loader(self.kind, True)
+
+    def get_eval_dataloader(self, eval_dataset=None):
+        if self.kind == "torch":
+            return self.accelerator.prepare(DataLoader(ROWS, batch_size=4))
+        return loader(self.kind, False)
+
+
+def run(kind, folder):
+    model = Model()
+    made = Trainer(model=model, args=transformers.TrainingArguments(
+        folder, num_train_epochs=2, use_cpu=True, report_to=[], disable_tqdm=True, save_strategy="no",
+        logging_strategy="no"))
+    made.kind = kind
+    steps = made.train().global_step
+    trained, model.seen = model.seen, []
+    made.evaluate()
+    return {"steps": steps, "trained": trained, "evaluated": model.seen}
+
+
+def main():
+    warnings.simplefilter("ignore")
+    found = {kind: run(kind, sys.argv[1]) for kind in ("torch", "drop_in", "native")}
+    every = [None] * dist.get_world_size()
+    dist.all_gather_object(every, found)
+    if dist.get_rank() == 0:
+        print(json.dumps(every), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

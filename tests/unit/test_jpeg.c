@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_jpeg.c - our JPEG decoder against libjpeg-turbo, on files made for the purpose: all
+ * qualities and samplings, sizes from 1 x 1 on, restart markers, own and standard Huffman codes,
+ * quantisers and coefficients beyond reason, flipped bits, cut anywhere. MR_JPEG_FILES sets how
+ * many; MR_JPEG_SEED which. And on the files that MR_JPEG_LIST names, one to a line; three of
+ * four made files show parts of them then. ./dev test jpeg makes 100,000. */
+#include "test.h"
+#include "jpeg_rig.h"
+#include "codecs/jpeg_index.h"
+#include "codecs/jpeg_markers.h"
+
+#include <setjmp.h>
+
+#include <jpeglib.h>
+
+static int64_t setting(const char *name, int64_t otherwise) {
+    const char *text = getenv(name);
+    return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+/* Hostile files claim to have millions. */
+static int64_t most_pixels(void) {
+    return setting("MR_JPEG_PIXELS", 1 << 22);
+}
+
+/* ---- Making files ---- */
+typedef struct recipe {
+    int width, height, quality, content;
+    int across, down, chroma_across, chroma_down;
+    bool grey, optimise, progressive, coarse, arithmetic;
+    int restart_interval, restart_rows;
+    const struct picture *picture; /* (optional) what the image shows, instead of `content` */
+    int extreme; /* largest coefficient, of random ones instead of an image's; 0: an image */
+} recipe;
+
+typedef struct made {
+    uint8_t *data;
+    size_t size;
+} made;
+
+static int some_size(uint64_t *s) {
+    switch (rig_below(s, 16)) {
+    case 0:
+        return 1 + (int)rig_below(s, 300);
+    case 1:
+    case 2:
+    case 3:
+        return 1 + (int)rig_below(s, 8);
+    default:
+        return 1 + (int)rig_below(s, 70);
+    }
+}
+
+static recipe some_recipe(uint64_t *s) {
+    static const int sampling[][4] = {{1, 1, 1, 1}, {2, 1, 1, 1}, {1, 2, 1, 1}, {2, 2, 1, 1},
+                                      {4, 1, 1, 1}, {2, 2, 2, 1}, {2, 2, 2, 2}, {1, 4, 1, 2}};
+    const int *factors = sampling[rig_below(s, 8) ? rig_below(s, 4) : rig_below(s, 8)];
+    recipe r = {.width = some_size(s),
+                .height = some_size(s),
+                .quality = 1 + (int)rig_below(s, 100),
+                .content = (int)rig_below(s, 4),
+                .across = factors[0],
+                .down = factors[1],
+                .chroma_across = factors[2],
+                .chroma_down = factors[3],
+                .grey = rig_below(s, 8) == 0,
+                .optimise = rig_below(s, 2),
+                .progressive = rig_below(s, 40) == 0,
+                .arithmetic = rig_below(s, 60) == 0,
+                .coarse = rig_below(s, 8) == 0};
+    if (rig_below(s, 300) == 0) {
+        *(rig_below(s, 2) ? &r.width : &r.height) = 2000 + (int)rig_below(s, 6193);
+    }
+    if (rig_below(s, 4) == 0) {
+        r.restart_interval = 1 + (int)rig_below(s, 20);
+    } else if (rig_below(s, 6) == 0) {
+        r.restart_rows = 1 + (int)rig_below(s, 2);
+    }
+    if (rig_below(s, 8) == 0) {
+        r.extreme = 1 << rig_below(s, 11);
+    }
+    return r;
+}
+
+/* ---- Pixels of real files ---- */
+typedef struct picture {
+    uint8_t *pixels;
+    int64_t width, height;
+    int64_t x, y; /* where the part begins that is shown; it goes round */
+} picture;
+
+static made load(const char *path) {
+    made file = {0};
+    FILE *in = fopen(path, "rb");
+    if (in && fseek(in, 0, SEEK_END) == 0) {
+        long size = ftell(in);
+        rewind(in);
+        file.data = malloc(size > 0 ? (size_t)size : 1);
+        file.size = fread(file.data, 1, (size_t)size, in);
+    }
+    if (in) {
+        fclose(in);
+    }
+    return file;
+}
+
+static bool next_line(FILE *list, char *line, int size) {
+    if (!fgets(line, size, list)) {
+        rewind(list);
+    }
+    line[strcspn(line, "\n")] = '\0';
+    return line[0] != '\0';
+}
+
+/* The next listed file that libjpeg decodes becomes what made files show. */
+static void take_picture(FILE *list, picture *p) {
+    char line[4096] = "";
+    rig_way way = {.without = "jpeg_baseline", .channels = 3, .max_pixels = most_pixels()};
+    for (int tries = 0; tries < 100; tries++) {
+        made file = {NULL, 0};
+        if (next_line(list, line, sizeof line)) {
+            file = load(line);
+        }
+        rig_answer a = rig_decode(file.data, file.size, &way);
+        free(file.data);
+        free(a.better);
+        if (a.status == MR_OK) {
+            free(p->pixels);
+            *p = (picture){a.pixels, a.header.width, a.header.height, 0, 0};
+            return;
+        }
+    }
+}
+
+static uint8_t shown(const picture *p, int y, int x, int c) {
+    int64_t row = (p->y + y) % p->height, column = (p->x + x) % p->width;
+    return p->pixels[(row * p->width + column) * 3 + c];
+}
+
+static uint8_t content(const recipe *r, int y, int x, int c, uint64_t *s) {
+    if (r->picture) {
+        return shown(r->picture, y, x, c);
+    }
+    switch (r->content) {
+    case 0:
+        return (uint8_t)rig_draw(s);
+    case 1:
+        return (uint8_t)(x * (3 + c) + y * 2);
+    case 2:
+        return (uint8_t)(100 + 20 * c + (rig_below(s, 20) == 0 ? rig_below(s, 100) : 0));
+    default:
+        return (uint8_t)((x / 7 + y / 5 + c) % 2 ? 255 : 0);
+    }
+}
+
+static void set_up(struct jpeg_compress_struct *jpeg, const recipe *r, uint64_t *s) {
+    jpeg->image_width = (JDIMENSION)r->width;
+    jpeg->image_height = (JDIMENSION)r->height;
+    jpeg->input_components = r->grey ? 1 : 3;
+    jpeg->in_color_space = r->grey ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(jpeg);
+    jpeg_set_quality(jpeg, r->quality, FALSE);
+    for (int i = 0; i < 2 && r->coarse; i++) {
+        unsigned table[64];
+        for (int k = 0; k < 64; k++) {
+            int most = r->extreme > 1 ? 65535 : 4000; /* libjpeg divides by 0 otherwise */
+            table[k] = 1 + (unsigned)rig_below(s, rig_below(s, 4) ? 400 : most);
+        }
+        jpeg_add_quant_table(jpeg, i, table, 100, FALSE);
+    }
+    if (!r->grey) {
+        jpeg->comp_info[0].h_samp_factor = r->across;
+        jpeg->comp_info[0].v_samp_factor = r->down;
+        for (int i = 1; i < 3; i++) {
+            jpeg->comp_info[i].h_samp_factor = r->chroma_across;
+            jpeg->comp_info[i].v_samp_factor = r->chroma_down;
+        }
+    }
+    jpeg->optimize_coding = r->optimise;
+    jpeg->arith_code = r->arithmetic;
+    jpeg->restart_interval = (unsigned)r->restart_interval;
+    jpeg->restart_in_rows = r->restart_rows;
+    if (r->progressive) {
+        jpeg_simple_progression(jpeg);
+    }
+}
+
+static void write_image(struct jpeg_compress_struct *jpeg, const recipe *r, uint64_t *s) {
+    int channels = r->grey ? 1 : 3;
+    JSAMPARRAY lines =
+        jpeg->mem->alloc_sarray((j_common_ptr)jpeg, JPOOL_IMAGE, (JDIMENSION)r->width * 3, 1);
+    uint8_t *row = lines[0]; /* freed by libjpeg, which may jump out of here */
+    jpeg_start_compress(jpeg, TRUE);
+    for (int y = 0; y < r->height; y++) {
+        for (int x = 0; x < r->width * channels; x++) {
+            row[x] = content(r, y, x / channels, x % channels, s);
+        }
+        jpeg_write_scanlines(jpeg, lines, 1);
+    }
+}
+
+/* Coefficients that no image has. Few of some blocks, all of others. */
+static void fill_block(JCOEF *block, const recipe *r, uint64_t *s) {
+    int density = (int)rig_below(s, 40);
+    for (int k = 0; k < 64; k++) {
+        bool zero = k > 0 && rig_below(s, 40) > density;
+        int64_t most = k == 0 ? r->extreme / 2 : r->extreme - 1;
+        block[k] = (JCOEF)(zero ? 0 : rig_below(s, 2 * most + 1) - most);
+    }
+}
+
+static void write_coefficients(struct jpeg_compress_struct *jpeg, const recipe *r, uint64_t *s) {
+    jvirt_barray_ptr arrays[3];
+    int across = r->grey ? 1 : r->across, down = r->grey ? 1 : r->down;
+    int mcus_across = (r->width + 8 * across - 1) / (8 * across);
+    int mcus_down = (r->height + 8 * down - 1) / (8 * down);
+    for (int c = 0; c < jpeg->num_components; c++) {
+        const jpeg_component_info *info = &jpeg->comp_info[c];
+        arrays[c] = jpeg->mem->request_virt_barray(
+            (j_common_ptr)jpeg, JPOOL_IMAGE, TRUE, (JDIMENSION)(mcus_across * info->h_samp_factor),
+            (JDIMENSION)(mcus_down * info->v_samp_factor), (JDIMENSION)info->v_samp_factor);
+    }
+    jpeg_write_coefficients(jpeg, arrays);
+    for (int c = 0; c < jpeg->num_components; c++) {
+        const jpeg_component_info *info = &jpeg->comp_info[c];
+        for (int y = 0; y < mcus_down * info->v_samp_factor; y++) {
+            JBLOCKARRAY rows = jpeg->mem->access_virt_barray((j_common_ptr)jpeg, arrays[c],
+                                                             (JDIMENSION)y, 1, TRUE);
+            for (int x = 0; x < mcus_across * info->h_samp_factor; x++) {
+                fill_block(rows[0][x], r, s);
+            }
+        }
+    }
+}
+
+static jmp_buf cannot_make;
+
+static void give_up(j_common_ptr jpeg) {
+    (void)jpeg;
+    longjmp(cannot_make, 1);
+}
+
+static void say_nothing(j_common_ptr jpeg) {
+    (void)jpeg;
+}
+
+static made make_file(const recipe *r, uint64_t *s) {
+    static struct jpeg_compress_struct jpeg; /* static: alive across the jump */
+    static struct jpeg_error_mgr errors;
+    static unsigned char *data;
+    static unsigned long size;
+    data = NULL;
+    size = 0;
+    jpeg.err = jpeg_std_error(&errors);
+    errors.error_exit = give_up;
+    errors.output_message = say_nothing;
+    jpeg_create_compress(&jpeg);
+    jpeg_mem_dest(&jpeg, &data, &size);
+    if (setjmp(cannot_make) == 0) {
+        set_up(&jpeg, r, s);
+        if (r->extreme > 1 && !r->progressive) {
+            write_coefficients(&jpeg, r, s);
+        } else {
+            write_image(&jpeg, r, s);
+        }
+        jpeg_finish_compress(&jpeg);
+    } else {
+        jpeg.dest->term_destination(&jpeg); /* only it knows where the memory is by now */
+        free(data);
+        data = NULL;
+        size = 0;
+    }
+    jpeg_destroy_compress(&jpeg);
+    return (made){data, size};
+}
+
+/* ---- Damaging them ---- */
+static size_t scan_of(const made *file) {
+    mr_jpeg_frame frame;
+    bool has_scan = mr_jpeg_read_frame(file->data, file->size, &frame) && frame.scan < file->size;
+    return has_scan ? frame.scan : 0;
+}
+
+static void flip_bits(made *file, size_t from, uint64_t *s) {
+    for (int64_t n = 1 + rig_below(s, 4); n > 0; n--) {
+        size_t at = from + (size_t)rig_below(s, (int64_t)(file->size - from));
+        file->data[at] ^= (uint8_t)(1u << rig_below(s, 8));
+    }
+}
+
+/* In memory of exactly its size. */
+static made damage(const made *whole, uint64_t *s) {
+    made file = {malloc(whole->size + 16), whole->size};
+    size_t scan = scan_of(whole);
+    memcpy(file.data, whole->data, whole->size);
+    switch (rig_below(s, 8)) {
+    case 0:
+        file.size = (size_t)rig_below(s, (int64_t)file.size);
+        break;
+    case 1:
+        file.size = scan + (size_t)rig_below(s, (int64_t)(file.size - scan));
+        break;
+    case 2:
+        flip_bits(&file, 0, s);
+        break;
+    case 3: /* a marker, or what looks like one */
+        file.data[scan + (size_t)rig_below(s, (int64_t)(file.size - scan))] = 0xFF;
+        break;
+    case 4: /* more behind the end */
+        for (int64_t n = 1 + rig_below(s, 16); n > 0; n--) {
+            file.data[file.size++] = (uint8_t)rig_draw(s);
+        }
+        break;
+    case 5:
+        if (file.size - scan > 6) { /* a byte too few */
+            size_t at = scan + (size_t)rig_below(s, (int64_t)(file.size - scan));
+            memmove(file.data + at, file.data + at + 1, file.size - at - 1);
+            file.size--;
+        }
+        break;
+    default:
+        flip_bits(&file, scan, s);
+    }
+    made exact = {malloc(file.size ? file.size : 1), file.size};
+    memcpy(exact.data, file.data, file.size);
+    free(file.data);
+    return exact;
+}
+
+/* ---- Tests ---- */
+static bool is_ours(const recipe *r) {
+    bool half = r->across <= 2 && r->down <= 2 && r->chroma_across == 1 && r->chroma_down == 1;
+    bool wide = r->across == 1 || r->width > 4;
+    return (r->grey || (half && wide)) && !r->progressive && !r->arithmetic;
+}
+
+/* Whether jpeg_baseline alone decodes the file: everything might be left to libjpeg otherwise. */
+static bool decodes_alone(const made *file) {
+    rig_way way = {.without = "jpeg", .cpu = rig_cpu(), .channels = 3, .max_pixels = most_pixels()};
+    rig_answer a = rig_decode(file->data, file->size, &way);
+    bool decoded = a.status == MR_OK;
+    rig_free(&a);
+    return decoded;
+}
+
+static void check_file(const made *file, const char *what, int64_t number, uint64_t *s) {
+    if (!rig_compare(file->data, file->size, 3, most_pixels(), rig_draw(s))) {
+        test_failures++;
+        fprintf(stderr, "%s file %lld differs\n", what, (long long)number);
+    }
+}
+
+TEST(made_files_decode_as_by_libjpeg) {
+    int64_t n = setting("MR_JPEG_FILES", 400), seed = setting("MR_JPEG_SEED", 1), ours = 0;
+    const char *path = getenv("MR_JPEG_LIST");
+    FILE *list = path ? fopen(path, "r") : NULL;
+    picture now = {0};
+    for (int64_t i = 0; i < n && test_failures < 10; i++) {
+        uint64_t s = (uint64_t)(seed * 1000003 + i);
+        recipe r = some_recipe(&s);
+        if (list && i % 8 == 0) {
+            take_picture(list, &now);
+        }
+        if (now.pixels && i % 4 > 0) {
+            now.x = rig_below(&s, now.width);
+            now.y = rig_below(&s, now.height);
+            r.picture = &now;
+        }
+        made file = make_file(&r, &s);
+        if (!file.data) {
+            continue;
+        }
+        made exact = {malloc(file.size), file.size};
+        memcpy(exact.data, file.data, file.size);
+        check_file(&exact, "made", i, &s);
+        if (is_ours(&r)) {
+            bool alone = decodes_alone(&exact);
+            CHECK(alone);
+            ours += alone;
+        }
+        for (int k = 0; k < 2; k++) {
+            made bad = damage(&exact, &s);
+            check_file(&bad, "damaged", i, &s);
+            free(bad.data);
+        }
+        free(exact.data);
+        free(file.data);
+    }
+    free(now.pixels);
+    if (list) {
+        fclose(list);
+    }
+    CHECK_INT(ours, >, n / 2);
+    printf("%lld files made, %lld of them for jpeg_baseline\n", (long long)n, (long long)ours);
+}
+
+/* ---- The index ---- */
+static made index_of(const made *file) {
+    mr_arena arena = {0};
+    mr_call call = {.arena = &arena, .kernels = mr_kernels_for(rig_cpu())};
+    mr_image_file opened = {.bytes = file->data, .size = file->size};
+    mr_index index = {0};
+    CHECK_INT(mr_image_file_open(&opened, most_pixels(), false, NULL), ==, MR_OK);
+    CHECK_INT(mr_image_file_index(&opened, &call, &index, NULL), ==, MR_OK);
+    made copy = {malloc(index.size + 1), index.size};
+    memcpy(copy.data, index.data, index.size);
+    mr_arena_free(&arena);
+    return copy;
+}
+
+static made photo_like(uint64_t seed, int restart_interval) {
+    recipe r = {.width = 90,
+                .height = 200,
+                .quality = 60,
+                .across = 2,
+                .down = 2,
+                .chroma_across = 1,
+                .chroma_down = 1,
+                .restart_interval = restart_interval};
+    return make_file(&r, &seed);
+}
+
+static int64_t rows_known(const made *index, size_t size, const made *file) {
+    mr_jpeg_frame frame;
+    CHECK(mr_jpeg_read_frame(file->data, file->size, &frame));
+    const mr_jpeg_file known = {file->data, file->size, &frame};
+    return mr_jpeg_index_rows(&(mr_index){index->data, size}, &known);
+}
+
+static bool lowest_rows_are_right(const made *file, const made *index) {
+    const mr_region part = {.x = 10, .y = 150, .width = 60, .height = 50};
+    rig_way way = {.without = "jpeg_baseline",
+                   .cpu = rig_cpu(),
+                   .channels = 3,
+                   .max_pixels = most_pixels(),
+                   .part = &part};
+    rig_answer expected = rig_decode(file->data, file->size, &way);
+    way.without = NULL;
+    way.index = (mr_index){index->data, index->size};
+    rig_answer actual = rig_decode(file->data, file->size, &way);
+    bool same = rig_same(&expected, &actual);
+    rig_free(&expected);
+    rig_free(&actual);
+    return same;
+}
+
+TEST(a_damaged_index_is_noticed) {
+    for (int interval = 0; interval <= 7; interval += 7) {
+        made file = photo_like(1, interval), index = index_of(&file);
+        CHECK_INT(rows_known(&index, index.size, &file), ==, 13);
+        CHECK(lowest_rows_are_right(&file, &index));
+        for (size_t bit = 0; bit < index.size * 8; bit++) {
+            index.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            CHECK_INT(rows_known(&index, index.size, &file), ==, 0);
+            if (bit % 16 == 0) {
+                CHECK(lowest_rows_are_right(&file, &index));
+            }
+            index.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+        for (size_t size = 0; size < index.size; size++) {
+            CHECK_INT(rows_known(&index, size, &file), ==, 0);
+        }
+        free(index.data);
+        free(file.data);
+    }
+}
+
+TEST(an_index_of_another_file_is_noticed) {
+    made file = photo_like(1, 0), other = photo_like(2, 0);
+    made index = index_of(&file), changed = {malloc(file.size), file.size};
+    CHECK_INT(rows_known(&index, index.size, &other), ==, 0);
+    CHECK(lowest_rows_are_right(&other, &index));
+    memcpy(changed.data, file.data, file.size);
+    changed.data[file.size - 20] ^= 1;
+    CHECK_INT(rows_known(&index, index.size, &changed), ==, 0);
+    CHECK(lowest_rows_are_right(&changed, &index));
+    free(changed.data);
+    free(index.data);
+    free(other.data);
+    free(file.data);
+}
+
+/* ---- Files from elsewhere ---- */
+TEST(listed_files_decode_as_by_libjpeg) {
+    char line[4096];
+    const char *path = getenv("MR_JPEG_LIST");
+    FILE *list = path ? fopen(path, "r") : NULL;
+    int64_t n = 0, ours = 0, failures = test_failures;
+    while (list && fgets(line, sizeof line, list) && test_failures < failures + 10) {
+        line[strcspn(line, "\n")] = '\0';
+        made file = load(line);
+        uint64_t s = (uint64_t)n++;
+        check_file(&file, line, n, &s);
+        ours += decodes_alone(&file);
+        for (int64_t k = setting("MR_JPEG_DAMAGED", 1); k > 0 && file.size > 4; k--) {
+            made bad = damage(&file, &s);
+            check_file(&bad, line, n, &s);
+            free(bad.data);
+        }
+        free(file.data);
+    }
+    if (list) {
+        fclose(list);
+        printf("%lld files, %lld of them for jpeg_baseline\n", (long long)n, (long long)ours);
+    } else {
+        printf("left out: MR_JPEG_LIST names no list of files\n");
+    }
+}
+
+TEST_MAIN()

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that send each other what they keep, over a real MPI. This program starts itself by mpirun;
+ * each rank writes what it was given to a file, which is compared with runs that share nothing. */
+#include <dlfcn.h>
+#include <millrace/fabric.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "fixture.h"
+#include "test.h"
+
+enum { FILES = 60, WORLD = 3, EPOCHS = 3, LINES = 900 };
+
+static char folder[64];
+
+/* ---- A rank ---- */
+typedef struct rank {
+    mr_launch launch;
+    const char *folder, *what;
+    FILE *out;
+} rank;
+
+static bool is(const rank *r, const char *what) {
+    return strcmp(r->what, what) == 0;
+}
+
+static mr_loader *open_loader(const rank *r, const mr_pipeline *pipeline, const char *fabric,
+                              int64_t seed, mr_error *err) {
+    mr_options options = MR_OPTIONS_INIT;
+    mr_loader *loader = NULL;
+    options.threads = 2;
+    options.world = r->launch.world;
+    options.rank = r->launch.rank;
+    options.digest = true;
+    options.fabric = fabric;
+    options.seed = seed;
+    options.epochs = is(r, "killed") ? 1000000 : 0; /* only the loss ends it */
+    mr_loader_open(&loader, pipeline, &options, err);
+    return loader;
+}
+
+static mr_status take_one(rank *r, mr_loader *loader, mr_error *err) {
+    mr_batch *batch = NULL;
+    mr_status status = mr_loader_next(loader, &batch, err);
+    if (status == MR_OK) {
+        for (int64_t i = 0; i < mr_batch_size(batch); i++) {
+            fprintf(r->out, "%lld %lld %lld %016llx\n", (long long)mr_batch_epoch(batch),
+                    (long long)mr_batch_step(batch), (long long)mr_batch_samples(batch)[i],
+                    (unsigned long long)mr_batch_sample_digest(batch, i));
+        }
+        fflush(r->out);
+        mr_batch_unref(batch);
+    }
+    return status;
+}
+
+static mr_status take_all(rank *r, mr_loader *loader, int64_t most, mr_error *err) {
+    mr_status status = MR_OK;
+    for (int64_t n = 0; status == MR_OK && n < most; n++) {
+        status = take_one(r, loader, err);
+    }
+    return status;
+}
+
+static void tell_figures(const mr_loader *loader, const rank *r) {
+    mr_traffic t = {.size = (uint32_t)sizeof t};
+    mr_stats stats = {.size = (uint32_t)sizeof stats};
+    mr_loader_stats(loader, &stats);
+    mr_loader_traffic(loader, &t);
+    fprintf(r->out, "figures %lld %lld %lld %lld\n", (long long)stats.bytes_read,
+            (long long)t.bytes_in, (long long)t.bytes_out, (long long)t.damaged);
+}
+
+/* One of the others dies in the middle. */
+static void die_at_last(const rank *r) {
+    if (is(r, "killed") && r->launch.rank == 1) {
+        kill(getpid(), SIGKILL);
+    }
+}
+
+/* A copy of this process comes and goes. */
+static void fork_once(const rank *r) {
+    pid_t child = is(r, "forked") ? fork() : -1;
+    if (child == 0) {
+        exit(0); /* with all that is to be done at exit */
+    }
+    if (child > 0) {
+        waitpid(child, NULL, 0);
+    }
+}
+
+static mr_status share(rank *r, const mr_pipeline *pipeline, mr_error *err) {
+    const char *fabric =
+        is(r, "paced") ? "mpi?in_flight=2000&rate=20e6&linger=60" : "mpi?linger=60";
+    int64_t seed = is(r, "seeds") ? (int64_t)r->launch.rank / 2 : -1;
+    int64_t first = is(r, "killed") ? 2 : 3;
+    bool ends_early = (is(r, "early") || is(r, "cancelled")) && r->launch.rank == 1;
+    mr_loader *loader = open_loader(r, pipeline, fabric, seed, err), *second = NULL;
+    if (!loader) {
+        return err->code;
+    }
+    if (is(r, "two")) {
+        second = open_loader(r, pipeline, fabric, seed, err);
+    }
+    mr_status status = take_all(r, loader, first, err);
+    fork_once(r);
+    die_at_last(r);
+    if (second) {
+        FILE *out = r->out;
+        r->out = fopen("/dev/null", "w");
+        status = take_all(r, second, INT64_MAX, err) == MR_END ? status : MR_E_INTERNAL;
+        fclose(r->out);
+        r->out = out;
+        mr_loader_close(second);
+    }
+    if (ends_early && is(r, "cancelled")) {
+        mr_loader_cancel(loader);
+    }
+    if (!ends_early && status == MR_OK) {
+        status = take_all(r, loader, INT64_MAX, err);
+    }
+    tell_figures(loader, r);
+    mr_loader_close(loader);
+    return status;
+}
+
+/* The program has an MPI of its own, which leaves no room for other threads. */
+static void start_serialized(void) {
+    void *mpi = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
+    void *symbol = mpi ? dlsym(mpi, "MPI_Init_thread") : NULL;
+    int (*init)(int *, char ***, int, int *) = NULL;
+    int level = 0;
+    memcpy(&init, &symbol, sizeof init);
+    if (init) {
+        init(NULL, NULL, 2, &level);
+    }
+}
+
+static int be_rank(const char *what) {
+    rank r = {.launch = {.size = (uint32_t)sizeof r.launch},
+              .what = what,
+              .folder = getenv("MR_PEERS_FOLDER")};
+    mr_error err = MR_ERROR_INIT;
+    char path[256], document[256];
+    mr_launch_detect(&r.launch);
+    snprintf(path, sizeof path, "%s/%s.%u", r.folder, what, r.launch.rank);
+    snprintf(document, sizeof document, "%s/%s.json", r.folder, getenv("MR_PEERS_DOCUMENT"));
+    r.out = fopen(path, "w");
+    mr_pipeline *pipeline = NULL;
+    if (is(&r, "serialized")) {
+        start_serialized();
+    }
+    mr_status status = mr_pipeline_load(&pipeline, document, NULL, &err);
+    status = status == MR_OK ? share(&r, pipeline, &err) : status;
+    fprintf(r.out, "end %d %s %s\n", (int)status, err.text, err.hint);
+    fclose(r.out);
+    mr_pipeline_free(pipeline);
+    return 0;
+}
+
+/* ---- Runs of all ranks ---- */
+static char self[4096];
+
+/* mpirun's exit code. MPI leaves memory behind, which is not looked at. Only this machine's own
+ * addresses are used. */
+static int run_ranks(const char *what, const char *document, const char *options) {
+    char command[8192];
+    snprintf(command, sizeof command,
+             "ASAN_OPTIONS=detect_leaks=0 MR_PEERS_FOLDER=%s MR_PEERS_DOCUMENT=%s "
+             "OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1 "
+             "OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_oob_tcp_if_include=lo "
+             "OMPI_MCA_rmaps_base_oversubscribe=1 MR_PEERS_SCENARIO=%s "
+             "mpirun --allow-run-as-root --oversubscribe -n %d %s '%s' >%s/log 2>&1",
+             folder, document, what, WORLD, options, self, folder);
+    int code = system(command);
+    return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
+}
+
+typedef struct got {
+    int64_t lines;
+    uint64_t sum; /* over all samples with their steps and bytes */
+    char *in_order;
+    int64_t bytes_read, bytes_in, bytes_out, damaged;
+    int status;
+    char error[512];
+} got;
+
+static void add_line(got *g, const char *line, size_t *size) {
+    uint64_t hash = 14695981039346656037u;
+    for (const char *at = line; *at; at++) {
+        hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+    }
+    size_t n = strlen(line);
+    g->in_order = realloc(g->in_order, *size + n + 1);
+    memcpy(g->in_order + *size, line, n + 1);
+    *size += n;
+    g->sum += hash * (hash | 1);
+    g->lines++;
+}
+
+static got read_rank(const char *what, int r) {
+    char path[256], line[1024];
+    got g = {.status = -999, .in_order = calloc(1, 1)};
+    size_t size = 0;
+    long long f[4];
+    snprintf(path, sizeof path, "%s/%s.%d", folder, what, r);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "figures %lld %lld %lld %lld", &f[0], &f[1], &f[2], &f[3]) == 4) {
+            g.bytes_read = f[0];
+            g.bytes_in = f[1];
+            g.bytes_out = f[2];
+            g.damaged = f[3];
+        } else if (sscanf(line, "end %d %511[^\n]", &g.status, g.error) < 1) {
+            add_line(&g, line, &size);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return g;
+}
+
+/* What a rank is given where nothing is shared. */
+static got run_alone(const char *document, int r, int world) {
+    char path[256];
+    rank own = {.launch = {.rank = (uint32_t)r, .world = (uint32_t)world}, .what = "alone"};
+    mr_error err = MR_ERROR_INIT;
+    mr_pipeline *pipeline = NULL;
+    snprintf(path, sizeof path, "%s/alone.%d", folder, r);
+    own.out = fopen(path, "w");
+    snprintf(path, sizeof path, "%s/%s.json", folder, document);
+    mr_pipeline_load(&pipeline, path, NULL, &err);
+    mr_loader *loader = open_loader(&own, pipeline, NULL, -1, &err);
+    mr_status status = take_all(&own, loader, INT64_MAX, &err);
+    tell_figures(loader, &own);
+    fprintf(own.out, "end %d -\n", (int)status);
+    fclose(own.out);
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+    return read_rank("alone", r);
+}
+
+/* ---- Data ---- */
+static int64_t total_bytes;
+
+static void write_document(const char *name, const char *source, const char *more) {
+    char path[256], text[1024];
+    snprintf(text, sizeof text,
+             "{\"source\": {%s}, \"ops\": [], \"batch\": 12, \"seed\": 5, \"epochs\": %d, "
+             "\"remainder\": \"pad\"%s}",
+             source, EPOCHS, more);
+    snprintf(path, sizeof path, "%s.json", name);
+    fixture_write(folder, path, text, strlen(text));
+}
+
+static void make_data(void) {
+    char path[128], source[256];
+    static char bytes[200000];
+    snprintf(path, sizeof path, "%s/data", folder);
+    mkdir(path, 0755);
+    for (int i = 0; i < FILES; i++) {
+        size_t size = i == 7 ? sizeof bytes : (size_t)(50 + 977 * i % 20000);
+        memset(bytes, i, size);
+        memcpy(bytes, &i, sizeof i);
+        snprintf(path, sizeof path, "data/%03d.bin", i);
+        fixture_write(folder, path, bytes, size);
+        total_bytes += (int64_t)size;
+    }
+    snprintf(path, sizeof path, "%s/rows.txt", folder);
+    FILE *rows = fopen(path, "w");
+    for (int i = 0; i < LINES; i++) {
+        fprintf(rows, "row %d of them, with some more words to make it longer\n", i * 7919);
+    }
+    fclose(rows);
+    snprintf(source, sizeof source, "\"files\": {\"path\": \"%s/data\", \"extensions\": []}",
+             folder);
+    write_document("strict", source, "");
+    write_document("local", source, ", \"share\": \"local\"");
+    write_document("tight", source,
+                   ", \"share\": {\"memory\": \"50KB\", \"sample_bytes\": \"10KB\"}");
+    snprintf(source, sizeof source,
+             "\"lines\": {\"path\": [\"%s/rows.txt\"], "
+             "\"block_bytes\": \"2KB\"}",
+             folder);
+    const char *shuffle = ", \"shuffle\": {\"window\": 4, \"lanes\": 2}";
+    char more[128];
+    write_document("blocks", source, shuffle);
+    snprintf(more, sizeof more, "%s, \"share\": \"local\"", shuffle);
+    write_document("local_blocks", source, more);
+}
+
+/* ---- Tests ---- */
+static void check_strict(const char *what, const char *document, bool reads_once) {
+    int64_t bytes_read = 0;
+    CHECK_INT(run_ranks(what, document, ""), ==, 0);
+    for (int r = 0; r < WORLD; r++) {
+        got shared = read_rank(what, r), alone = run_alone(document, r, WORLD);
+        CHECK_INT(shared.status, ==, MR_END);
+        CHECK(alone.lines > 0);
+        CHECK_TEXT(shared.in_order, alone.in_order);
+        CHECK_INT(shared.damaged, ==, 0);
+        CHECK(shared.bytes_in > 0);
+        bytes_read += shared.bytes_read;
+        free(shared.in_order);
+        free(alone.in_order);
+    }
+    if (reads_once) {
+        CHECK_INT(bytes_read, <=, total_bytes); /* a rank that is done may still read for others */
+    } else {
+        CHECK(bytes_read > total_bytes);
+    }
+}
+
+TEST(strict_ranks_have_what_they_always_had_and_storage_is_read_once) {
+    check_strict("strict", "strict", true);
+}
+
+TEST(small_windows_and_a_low_rate_change_nothing) {
+    check_strict("paced", "strict", true);
+}
+
+TEST(what_has_no_room_is_read_in_every_epoch) {
+    check_strict("tight", "tight", false);
+}
+
+static void check_set(const char *what, const char *document, int64_t most_read,
+                      bool moves_samples) {
+    uint64_t sum = 0;
+    int64_t lines = 0, bytes_read = 0, bytes_in = 0;
+    got alone = run_alone(document, 0, 1);
+    CHECK_INT(run_ranks(what, document, ""), ==, 0);
+    for (int r = 0; r < WORLD; r++) {
+        got shared = read_rank(what, r), by_itself = run_alone(document, r, WORLD);
+        CHECK_INT(shared.status, ==, MR_END);
+        CHECK_TEXT(shared.in_order, by_itself.in_order);
+        sum += shared.sum;
+        lines += shared.lines;
+        bytes_read += shared.bytes_read;
+        bytes_in += shared.bytes_in;
+        free(shared.in_order);
+        free(by_itself.in_order);
+    }
+    CHECK_INT(lines, ==, alone.lines);
+    CHECK(sum == alone.sum);
+    CHECK_INT(bytes_read, <=, most_read);
+    if (moves_samples) {
+        CHECK(bytes_in < EPOCHS * most_read / 2);
+    }
+    free(alone.in_order);
+}
+
+TEST(local_ranks_together_have_the_same_samples) {
+    check_set("local", "local", total_bytes, true);
+}
+
+static int64_t size_of_rows(void) {
+    char path[128];
+    struct stat info = {0};
+    snprintf(path, sizeof path, "%s/rows.txt", folder);
+    stat(path, &info);
+    return (int64_t)info.st_size;
+}
+
+TEST(blocks_travel_too) {
+    int64_t bytes_read = 0;
+    CHECK_INT(run_ranks("blocks", "blocks", ""), ==, 0);
+    for (int r = 0; r < WORLD; r++) {
+        got shared = read_rank("blocks", r), alone = run_alone("blocks", r, WORLD);
+        CHECK_INT(shared.status, ==, MR_END);
+        CHECK_TEXT(shared.in_order, alone.in_order);
+        bytes_read += shared.bytes_read;
+        free(shared.in_order);
+        free(alone.in_order);
+    }
+    CHECK_INT(bytes_read, <=, size_of_rows());
+}
+
+TEST(local_ranks_share_blocks) {
+    check_set("local_blocks", "local_blocks", size_of_rows(), false); /* a block for a row */
+}
+
+/* What each of the others is given, whatever becomes of rank 1. */
+static void check_others(const char *what) {
+    CHECK_INT(run_ranks(what, "strict", ""), ==, 0);
+    for (int r = 0; r < WORLD; r += 2) {
+        got shared = read_rank(what, r), alone = run_alone("strict", r, WORLD);
+        CHECK_INT(shared.status, ==, MR_END);
+        CHECK_TEXT(shared.in_order, alone.in_order);
+        free(shared.in_order);
+        free(alone.in_order);
+    }
+}
+
+TEST(a_rank_that_ends_early_is_done_without) {
+    check_others("early");
+}
+
+TEST(a_rank_that_is_cancelled_is_done_without) {
+    check_others("cancelled");
+}
+
+TEST(two_loaders_of_a_process_do_not_meet) {
+    check_strict("two", "strict", true);
+}
+
+TEST(a_forked_child_takes_nothing_with_it) {
+    check_strict("forked", "strict", true);
+}
+
+static void check_refused(const char *what, const char *words) {
+    run_ranks(what, "strict", "");
+    for (int r = 0; r < WORLD; r++) {
+        got g = read_rank(what, r);
+        CHECK_INT(g.status, <, 0);
+        CHECK_INT(g.lines, ==, 0);
+        CHECK_HAS(g.error, words);
+        free(g.in_order);
+    }
+}
+
+TEST(ranks_with_different_seeds_are_all_refused) {
+    check_refused("seeds", "rank 2 has another seed than rank 0");
+}
+
+TEST(an_mpi_without_room_for_threads_is_refused) {
+    check_refused("serialized", "MPI_THREAD_MULTIPLE");
+}
+
+TEST(a_rank_that_is_killed_ends_the_others_with_its_name) {
+    run_ranks("killed", "strict", "--enable-recovery");
+    for (int r = 0; r < WORLD; r += 2) {
+        got g = read_rank("killed", r);
+        CHECK_INT(g.status, ==, MR_E_IO);
+        CHECK_HAS(g.error, "rank 1 (process ");
+        CHECK_HAS(g.error, "is gone");
+        free(g.in_order);
+    }
+}
+
+/* torchrun and the like give ranks, but no MPI. */
+TEST(ranks_without_mpirun_are_told_so) {
+    mr_error err = MR_ERROR_INIT;
+    char path[256];
+    mr_pipeline *pipeline = NULL;
+    rank r = {.launch = {.rank = 0, .world = 4}, .what = "alone"};
+    snprintf(path, sizeof path, "%s/strict.json", folder);
+    mr_pipeline_load(&pipeline, path, NULL, &err);
+    CHECK(!open_loader(&r, pipeline, "mpi", -1, &err));
+    CHECK_HAS(err.text, "not started by mpirun");
+    CHECK(!open_loader(&r, pipeline, "mpi?speed=3", -1, &err));
+    CHECK_HAS(err.text, "cannot be understood");
+    mr_pipeline_free(pipeline);
+}
+
+static int run_tests(int argc, char **argv);
+#define main run_tests
+TEST_MAIN()
+#undef main
+
+static bool can_run(void) {
+    char module[8192];
+    snprintf(module, sizeof module, "%s", self);
+    *strrchr(module, '/') = '\0';
+    strcat(module, "/../millrace_mpi_openmpi.so");
+    return access(module, R_OK) == 0 && system("mpirun --version 2>/dev/null | grep -q Open") == 0;
+}
+
+int main(int argc, char **argv) {
+    const char *scenario = getenv("MR_PEERS_SCENARIO");
+    if (scenario) {
+        return be_rank(scenario);
+    }
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    if (!can_run()) {
+        printf("no Open MPI here: nothing was tested\n");
+        return 77;
+    }
+    snprintf(folder, sizeof folder, "%s", fixture_folder());
+    make_data();
+    int code = run_tests(argc, argv);
+    if (!getenv("MR_KEEP_FOLDER")) {
+        fixture_remove(folder);
+    }
+    return code;
+}
