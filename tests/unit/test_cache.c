@@ -833,7 +833,8 @@ TEST(an_evicting_store_keeps_its_size) {
     }
     pthread_create(&watcher, NULL, watch_folder, &w);
     int64_t evicted = 0, hits = 0;
-    for (int i = 0; i < 8; i++) {
+    /* How much of the other's a run evicts depends on when its values are written. */
+    for (int i = 0; i < 8 || (i < 80 && (evicted <= 100 || hits <= 100)); i++) {
         rig_result result = check_run(json[i % 2], off[i % 2]);
         evicted += result.caches[0].evicted;
         hits += result.caches[0].hits;
