@@ -71,14 +71,14 @@ static void content_of(int64_t file, char *out) {
     }
 }
 
-static mr_answer decide(const peer *own, mr_load *load) {
+static mr_answer decide(const peer *own, mr_load *load, bool stopped) {
     mr_error err = MR_ERROR_INIT;
     int64_t file = load->block.number;
     if (file == own->bad) {
         mr_load_fail(load, mr_fail(&err, MR_E_CORRUPT, "a bad object"), &err);
         return MR_ANSWER_FAILED;
     }
-    if (own->stopped || file % 3 == 1 || !mr_load_reserve(load, SIZE, true)) {
+    if (stopped || file % 3 == 1 || !mr_load_reserve(load, SIZE, true)) {
         return MR_ANSWER_NOT_HERE;
     }
     content_of(file, load->buffer);
@@ -101,8 +101,9 @@ static void *peer_main(void *context) {
         memmove(&own->open[at], &own->open[at + 1],
                 (size_t)(own->n_open - at - 1) * sizeof(mr_load *));
         own->n_open--;
+        bool stopped = own->stopped;
         pthread_mutex_unlock(&own->lock);
-        mr_load_answer(load, decide(own, load));
+        mr_load_answer(load, decide(own, load, stopped));
         pthread_mutex_lock(&own->lock);
     }
     pthread_mutex_unlock(&own->lock);
