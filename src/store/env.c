@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "store/guard.h"
+#include "store/leaf.h"
 
 struct mr_env {
     MDB_env *lmdb;
@@ -184,14 +185,29 @@ static void look_at_lists(void *user) {
     c->result = c->result == MDB_NOTFOUND ? 0 : c->result;
 }
 
+/* Entries and notes are small enough to lie in the page of their key. */
+static bool is_sound_entry(const MDB_val *key, const MDB_val *data, uintptr_t page, size_t size) {
+    bool known = key->mv_size == sizeof(mr_store_key) ||
+                 (key->mv_size == sizeof(uint64_t) && data->mv_size == MR_NOTE_BYTES);
+    uintptr_t at = (uintptr_t)data->mv_data;
+    return known && at == (uintptr_t)key->mv_data + key->mv_size &&
+           at + data->mv_size <= page + size;
+}
+
+/* Every page once: entries come in the order of the pages they lie in. */
 static void look_at_tree(void *user) {
     call *c = user;
+    uintptr_t seen = 0;
     for (c->op = MDB_FIRST; c->result == 0; c->op = MDB_NEXT) {
         c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
-        bool known = c->key.mv_size == sizeof(mr_store_key) || c->key.mv_size == sizeof(uint64_t);
-        if (c->result == 0 && !known) {
-            c->result = MDB_CORRUPTED;
+        if (c->result != 0) {
+            break;
         }
+        uintptr_t at = (uintptr_t)c->key.mv_data, page = at - at % c->page;
+        bool sound = is_sound_entry(&c->key, &c->data, page, c->page) &&
+                     (page == seen || mr_leaf_is_sound((const void *)page, c->page));
+        c->result = sound ? 0 : MDB_CORRUPTED;
+        seen = page;
     }
     c->result = c->result == MDB_NOTFOUND ? 0 : c->result;
 }

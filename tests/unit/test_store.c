@@ -632,6 +632,80 @@ TEST(an_index_cut_short) {
     }
 }
 
+/* ---- Damaged pages ---- */
+enum { PAGE = 4096 };
+
+/* Bytes of a leaf that LMDB goes by: flags and marks, places, and what nodes say of themselves. */
+static int structure_of(const unsigned char *page, int16_t *out) {
+    int n = 0;
+    uint16_t lower, place_of_node;
+    memcpy(&lower, page + 12, sizeof lower);
+    for (int i = 10; i < lower; i++) {
+        out[n++] = (int16_t)i;
+    }
+    for (int i = 16; i < lower; i += 2) {
+        memcpy(&place_of_node, page + i, sizeof place_of_node);
+        for (int k = 0; k < 8; k++) {
+            out[n++] = (int16_t)(place_of_node + k);
+        }
+    }
+    return n;
+}
+
+/* A page of the tree as it is now, and where it lies in the file: it begins with its number. */
+static int64_t find_leaf(mr_env *env, unsigned char *page) {
+    const void *data = NULL;
+    size_t size = 0;
+    uint64_t number = 0;
+    mr_store_key key = key_of(5);
+    mr_env_reader *reader = mr_env_reader_new(env);
+    if (mr_env_begin(reader) && mr_env_find(reader, &key, &data, &size)) {
+        const char *at = data;
+        memcpy(page, at - (uintptr_t)at % PAGE, PAGE);
+        memcpy(&number, page, sizeof number);
+    }
+    mr_env_end(reader);
+    mr_env_reader_free(reader);
+    return (int64_t)number * PAGE;
+}
+
+TEST(a_damaged_page_is_seen_before_anything_is_changed) {
+    static const unsigned char flips[] = {1, 2, 0x10, 0x80};
+    unsigned char page[PAGE];
+    static int16_t structure[PAGE];
+    char path[128];
+    begin(8000000);
+    mr_guard_install();
+    mr_env *env = open_env(4000000);
+    for (uint64_t i = 0; i < 200; i++) {
+        CHECK_INT(put(env, i), ==, MR_ENV_OK);
+    }
+    CHECK(mr_env_sync(env));
+    int64_t at = find_leaf(env, page);
+    mr_env_close(env);
+    snprintf(path, sizeof path, "%s/%s", folder, MR_INDEX_FILE);
+    int fd = open(path, O_RDWR | O_CLOEXEC), unseen = 0;
+    int n = structure_of(page, structure);
+    CHECK_INT(n, >, 100);
+    for (int i = 0; i < n; i++) {
+        unsigned char flipped = page[structure[i]] ^ flips[i % 4];
+        CHECK_INT(pwrite(fd, &flipped, 1, at + structure[i]), ==, 1);
+        env = NULL;
+        if (mr_env_open(&env, &place, 4000000, NULL) == MR_OK && mr_env_is_sound(env)) {
+            unseen++;
+        }
+        mr_env_close(env);
+        CHECK_INT(pwrite(fd, &page[structure[i]], 1, at + structure[i]), ==, 1);
+    }
+    CHECK_INT(unseen, ==, 0);
+    env = open_env(4000000);
+    CHECK(mr_env_is_sound(env));
+    mr_env_close(env);
+    close(fd);
+    mr_guard_remove();
+    end();
+}
+
 /* ---- Notes ---- */
 static void add_one(void *user, char note[MR_NOTE_BYTES]) {
     (void)user;
