@@ -158,48 +158,63 @@ bool mr_jpeg_make_ac(mr_jpeg_ac_table *table, mr_jpeg_codes codes) {
 }
 
 /* ---- AC, to get past ----
- * Numbers with three fields, which are added: those of an entry, and above them the bits that must
- * be seen to know of the last code. */
-enum { SEEN_SHIFT = 16, LEADS_SHIFT = 8, FIELD = 0xFF, LEADS_END = MR_JPEG_END << LEADS_SHIFT };
+ * What fits into the bits that a code leaves is the same for every code that leaves as many. So
+ * there is a table for each number of bits, from the fewest on, and the last one is the wanted: an
+ * entry is a code's, and added to it that of the bits behind it. */
+enum {
+    SKIP_BITS = MR_JPEG_SKIP_BITS,
+    BEYOND = MR_JPEG_BITS_MAX - SKIP_BITS, /* bits of the last value that are not looked at */
+    LEADS_MAX = 8, /* of a code behind another. No more than five have room, so that no sum of
+                      this and a place in a block passes for MR_JPEG_END */
+};
 
-static uint32_t skip_code(int length, uint8_t symbol) {
-    int size = symbol & 15, run = symbol >> 4, bits = length + size;
-    int leads = size > 0 || run == 15 ? run + 1 : MR_JPEG_END;
-    return (uint32_t)(bits > MR_JPEG_BITS_MAX ? MR_JPEG_LONG << LEADS_SHIFT
-                                              : length << SEEN_SHIFT | leads << LEADS_SHIFT | bits);
+/* Tables one after the other; that of n bits has 2^n entries and begins at 2^n. */
+static mr_jpeg_skip_entry *skip_table(mr_jpeg_skip_entry *tables, int bits) {
+    return tables + ((size_t)1 << bits);
 }
 
-static void list_codes(uint32_t *at, mr_jpeg_codes codes) {
-    const uint32_t *end = at + MR_JPEG_SKIP_LOOKUPS;
-    const uint8_t *symbol = codes + CODE_BITS;
-    for (int length = 1; length <= MR_JPEG_SKIP_BITS; length++) {
-        for (int i = 0; i < codes[length - 1]; i++) {
-            uint32_t code = skip_code(length, *symbol++);
-            for (int k = 0; k < 1 << (MR_JPEG_SKIP_BITS - length); k++) {
-                *at++ = code;
-            }
+static mr_jpeg_skip_entry *put_skip(mr_jpeg_skip_entry *at, int entry, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        at[i] = (mr_jpeg_skip_entry)entry;
+    }
+    return at + n;
+}
+
+/* One code, where `seen` bits are; `none`: what stands for one that does not fit. */
+static mr_jpeg_skip_entry *put_skip_code(mr_jpeg_skip_entry *at, mr_jpeg_skip_entry *tables,
+                                         int seen, int length, uint8_t symbol, int none) {
+    int size = symbol & 15, run = symbol >> 4, bits = length + size, rest = seen - bits;
+    bool ends = size == 0 && run < 15;
+    bool fits = bits <= seen + BEYOND && (seen == SKIP_BITS || ends || run < LEADS_MAX);
+    int entry = fits ? (ends ? MR_JPEG_END : run + 1) << 8 | bits : none;
+    if (!fits || ends || rest <= 0) {
+        return put_skip(at, entry, (size_t)1 << (seen - length));
+    }
+    const mr_jpeg_skip_entry *behind = skip_table(tables, rest);
+    for (int value = 0; value < 1 << size; value++) {
+        for (int i = 0; i < 1 << rest; i++) {
+            *at++ = (mr_jpeg_skip_entry)(entry + behind[i]);
         }
     }
-    while (at < end) {
-        *at++ = MR_JPEG_LONG << LEADS_SHIFT;
-    }
+    return at;
 }
 
-/* Adds the code behind those of lookup i if its bits hold all of it. */
-static uint32_t join_code(uint32_t codes, uint32_t i, const uint32_t *list) {
-    uint32_t bits = codes & FIELD;
-    uint32_t next = list[i << bits & (MR_JPEG_SKIP_LOOKUPS - 1)];
-    uint32_t sum = (next & ~(uint32_t)(FIELD << SEEN_SHIFT)) + codes;
-    bool joins = (codes & 0xFFFF) < LEADS_END && (next & 0xFFFF) != MR_JPEG_LONG << LEADS_SHIFT &&
-                 bits + (next >> SEEN_SHIFT) <= MR_JPEG_SKIP_BITS &&
-                 (sum & FIELD) <= MR_JPEG_BITS_MAX;
-    return joins ? sum : codes;
+static void make_skip_table(mr_jpeg_skip_entry *tables, int seen, mr_jpeg_codes codes, int none) {
+    mr_jpeg_skip_entry *at = skip_table(tables, seen), *end = skip_table(tables, seen + 1);
+    const uint8_t *symbol = codes + CODE_BITS;
+    for (int length = 1; length <= seen; length++) {
+        for (int i = 0; i < codes[length - 1]; i++) {
+            at = put_skip_code(at, tables, seen, length, *symbol++, none);
+        }
+    }
+    put_skip(at, none, (size_t)(end - at));
 }
 
 void mr_jpeg_make_skip(mr_jpeg_ac_table *table, mr_jpeg_codes codes) {
-    uint32_t list[MR_JPEG_SKIP_LOOKUPS];
-    list_codes(list, codes);
-    for (uint32_t i = 0; i < MR_JPEG_SKIP_LOOKUPS; i++) {
-        table->skip[i] = (mr_jpeg_skip_entry)join_code(join_code(list[i], i, list), i, list);
+    mr_jpeg_skip_entry tables[2 * MR_JPEG_SKIP_LOOKUPS];
+    for (int seen = 1; seen < SKIP_BITS; seen++) {
+        make_skip_table(tables, seen, codes, 0);
     }
+    make_skip_table(tables, SKIP_BITS, codes, MR_JPEG_LONG << 8);
+    memcpy(table->skip, skip_table(tables, SKIP_BITS), sizeof table->skip);
 }
