@@ -251,8 +251,6 @@ static void extend_edges(const decoder *d, const plane *p, int64_t mcu_row) {
 static bool decode_mcus(decoder *d, int64_t mcu_row) {
     for (int64_t mcu = d->columns.from; mcu < d->columns.to; mcu += CHUNK) {
         int64_t n = least(CHUNK, d->columns.to - mcu);
-        memset(d->coefficients, 0,
-               (size_t)(n * d->mcu.n_blocks * MR_JPEG_BLOCK) * sizeof *d->coefficients);
         if (!mr_jpeg_scan_decode(&d->scan, n, d->coefficients, d->known)) {
             return false;
         }

@@ -2,9 +2,9 @@
 /* jpeg_entropy.c - the Huffman decoder.
  *
  * Stuffed bytes are removed beforehand, a few kilobytes at a time: bits are then taken from memory
- * eight bytes at once and without a branch. A lookup of ten bits brings up to two coefficients, and
- * one comparison after it tells everything unusual: the end of the block, its overflow, a symbol
- * that takes more bits. */
+ * eight bytes at once and without a branch. A lookup of ten bits brings up to two coefficients, or
+ * one with bits of its value from behind the lookup; and one comparison after it tells everything
+ * unusual: the end of the block, its overflow, a code that takes more bits. */
 #include "codecs/jpeg_entropy.h"
 
 #include <string.h>
@@ -19,10 +19,11 @@ enum {
     CHUNK = 8,   /* MCUs */
     STEP = 8192, /* bytes without stuffing, made at once */
     AHEAD = 16,  /* bytes that may be read ahead of those that are taken */
-    ZEROS = 2 * BLOCK_BYTES,
-    LOOKUPS = 4, /* after a refill */
-    SKIP_LOOKUPS = 3,
+    ZEROS = (MR_JPEG_MCU_BLOCKS + 1) * BLOCK_BYTES, /* behind the end: what an MCU takes at most */
+    LOOKUPS = 3,                                    /* after a refill */
 };
+_Static_assert(LOOKUPS *MR_JPEG_BITS_MAX <= 56, "a refill is enough for so many");
+#define REST ((UINT64_C(1) << MR_JPEG_REST_BITS) - 1)
 
 /* ---- Bits ---- */
 
@@ -33,27 +34,29 @@ INLINE void refill(mr_jpeg_bits *b) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     word = __builtin_bswap64(word);
 #endif
-    b->buffer |= word >> b->count;
-    b->next += (63 - b->count) >> 3;
+    b->buffer |= word >> (b->count & 63);
+    b->next += ~b->count >> 3 & 7;
     b->count |= 56;
 }
 
+/* As many as the lowest 6 bits say. */
 INLINE void consume(mr_jpeg_bits *b, uint64_t bits) {
     b->buffer <<= bits & 63;
-    b->count -= (uint32_t)bits & 63;
+    b->count -= (uint32_t)bits;
 }
 
-INLINE uint32_t lookup_index(const mr_jpeg_bits *b) {
-    return (uint32_t)(b->buffer >> (64 - MR_JPEG_LOOKUP_BITS));
+INLINE size_t lookup_index(const mr_jpeg_bits *b) {
+    return b->buffer >> MR_JPEG_REST_BITS;
 }
 
 /* ---- Symbols that a lookup does not hold ----
  * These take bits by value and say how many are to be consumed: the state of the bits must not have
  * an address, or it would not stay in registers. */
 
-/* The length of the code that comes, 0 if there is none. */
+/* The length of the code that comes, 0 if there is none. Most that are asked for are long. */
 static uint32_t code_length(const mr_jpeg_code_book *book, uint64_t buffer) {
-    uint32_t code = (uint32_t)(buffer >> 48), length = 1;
+    uint32_t code = (uint32_t)(buffer >> 48);
+    uint32_t length = code < book->limit[MR_JPEG_DC_BITS] ? 1 : MR_JPEG_DC_BITS + 1;
     while (code >= book->limit[length]) {
         length++;
     }
@@ -71,44 +74,31 @@ static int32_t value_of(uint64_t buffer, uint32_t size) {
     return value + (negative & (1 - (1 << size)));
 }
 
-/* As an entry of the DC table, where 0 bits mean that there is no such code. */
-static __attribute__((noinline)) int32_t long_dc(const mr_jpeg_code_book *book, uint64_t buffer) {
+/* As an entry of the DC table; 0 bits: there is no such code. */
+static __attribute__((noinline)) mr_jpeg_dc_entry long_dc(const mr_jpeg_code_book *book,
+                                                          uint64_t buffer) {
     uint32_t length = code_length(book, buffer);
     if (length == 0) {
-        return 0;
+        return (mr_jpeg_dc_entry){0};
     }
     uint32_t size = symbol_of(book, buffer, length);
     int32_t value = size > 0 ? value_of(buffer << length, size) : 0;
-    return (int32_t)((uint32_t)value << 16 | (length + size));
+    return (mr_jpeg_dc_entry){.bits = (uint8_t)(length + size), .difference = (int16_t)value};
 }
 
-/* A symbol with its value, as an entry of the AC table. */
-INLINE mr_jpeg_ac_entry symbol_entry(uint64_t buffer, uint32_t length, uint32_t symbol) {
-    uint32_t size = symbol & 15, run = symbol >> 4;
-    return mr_jpeg_ac_single(length + size, run + 1, run, value_of(buffer << length, size));
-}
-
-/* One symbol of any kind; MR_JPEG_LONG: there is no such code. */
+/* One symbol of any kind, as an entry of the AC table; MR_JPEG_LONG: there is no such code. */
 static __attribute__((noinline)) mr_jpeg_ac_entry single_entry(const mr_jpeg_code_book *book,
                                                                uint64_t buffer) {
     uint32_t length = code_length(book, buffer);
     if (length == 0) {
-        return mr_jpeg_ac_single(0, MR_JPEG_LONG, MR_JPEG_NOWHERE, 0);
+        return mr_jpeg_ac_single(0, MR_JPEG_LONG, MR_JPEG_NOWHERE, 0, 0);
     }
-    uint32_t symbol = symbol_of(book, buffer, length);
-    if ((symbol & 15) == 0) {
-        uint32_t leads = symbol >> 4 == 15 ? 16 : MR_JPEG_END;
-        return mr_jpeg_ac_single(length, leads, MR_JPEG_NOWHERE, 0);
+    uint32_t symbol = symbol_of(book, buffer, length), size = symbol & 15, run = symbol >> 4;
+    if (size == 0) {
+        uint32_t leads = run == 15 ? 16 : MR_JPEG_END;
+        return mr_jpeg_ac_single(length, leads, MR_JPEG_NOWHERE, 0, 0);
     }
-    return symbol_entry(buffer, length, symbol);
-}
-
-/* What comes where a lookup did not hold it, or too much. */
-INLINE mr_jpeg_ac_entry long_entry(const mr_jpeg_code_book *book, uint64_t buffer,
-                                   const mr_jpeg_ac_entry *entry) {
-    bool length_known = entry->leads == MR_JPEG_LONG && entry->bits > 0;
-    return length_known ? symbol_entry(buffer, entry->bits, (uint8_t)entry->value[0])
-                        : single_entry(book, buffer);
+    return mr_jpeg_ac_single(length + size, run + 1, run, value_of(buffer << length, size), 0);
 }
 
 /* ---- Blocks ---- */
@@ -129,101 +119,142 @@ static const uint8_t natural[MR_JPEG_BLOCK + 256] = {
     46, 53, 60, 61, 54,
     47, 55, 62, 63, [MR_JPEG_BLOCK... MR_JPEG_BLOCK + 255] = MR_JPEG_BLOCK};
 
-/* What an entry holds goes to its places, counted from `at` on. */
-INLINE void apply(const mr_jpeg_ac_entry *entry, int16_t *block, const uint8_t *at) {
-    block[at[entry->place[0]]] = entry->value[0];
-    block[at[entry->place[1]]] = entry->value[1];
+/* What an entry holds goes to its places, counted from `at` on. `rest`: bits behind the lookup. */
+INLINE void apply(const mr_jpeg_ac_entry *entry, uint64_t rest, int16_t *block, const uint8_t *at) {
+    block[at[entry->place[0]]] = (int16_t)(entry->first + (int32_t)(rest >> (entry->shift & 63)));
+    block[at[entry->place[1]]] = entry->second;
 }
 
 /* How many coefficients a block has that ends there; 0: it does not. */
 INLINE int32_t known_at_end(int64_t k) {
-    return k == MR_JPEG_BLOCK                                    ? MR_JPEG_BLOCK
-           : k >= MR_JPEG_END && k < MR_JPEG_END + MR_JPEG_BLOCK ? (int32_t)(k - MR_JPEG_END)
-                                                                 : 0;
+    int32_t ends = (k == MR_JPEG_BLOCK) | ((uint64_t)k - MR_JPEG_END < MR_JPEG_BLOCK);
+    return (int32_t)k & (MR_JPEG_END - 1) & -ends;
 }
 
-/* The AC coefficients of a block. Returns how many coefficients are known then, 0 if something is
- * wrong. An entry may hold a symbol of the next block where the first one fills this block: taken
- * singly then. A lookup takes at most 10 bits, so 56 are enough for five. */
-INLINE int32_t ac_coefficients(mr_jpeg_bits *b, const mr_jpeg_ac_table *table, int16_t *block) {
-    const uint8_t *at = natural + 1, *const end = natural + MR_JPEG_BLOCK, *next;
-    const mr_jpeg_ac_entry *entry;
-    for (;;) {
-        refill(b);
-#pragma GCC unroll 5
-        for (int i = 0; i < LOOKUPS; i++) {
-            entry = &table->lookup[lookup_index(b)];
-            uint32_t bits = entry->bits;
-            next = at + entry->leads;
-            apply(entry, block, at);
-            if (__builtin_expect(next >= end, 0)) {
-                break;
-            }
-            at = next;
-            consume(b, bits);
-        }
-        if (__builtin_expect(next < end, 1)) {
-            continue;
-        }
-        int32_t known = known_at_end(next - natural);
-        if (known > 0) {
-            consume(b, entry->bits);
-            return known;
-        }
-        refill(b);
-        mr_jpeg_ac_entry single = long_entry(&table->book, b->buffer, entry);
-        apply(&single, block, at);
-        consume(b, single.bits);
-        at += single.leads;
-        if (at >= end) {
-            return known_at_end(at - natural);
-        }
+/* In pieces of a register's size: for all at once compilers choose an instruction that is slow to
+ * begin. */
+INLINE void clear_block(int16_t *block) {
+    enum { PIECE = 16 };
+#pragma GCC unroll 4
+    for (int i = 0; i < MR_JPEG_BLOCK; i += PIECE) {
+        memset(block + i, 0, PIECE * sizeof *block);
     }
 }
 
-/* Their bits alone. A lookup takes at most 18, so 56 are enough for three. */
-INLINE int32_t skip_coefficients(mr_jpeg_bits *b, const mr_jpeg_ac_table *table) {
-    int64_t k = 1, next;
-    mr_jpeg_skip_entry entry;
+/* Where in a block the decoder is. */
+typedef struct block_state {
+    int16_t *block;
+    const uint8_t *at;   /* in `natural` */
+    const uint8_t *next; /* where the last lookup leads: past the end if it was not taken */
+    uint64_t number;     /* its entry */
+} block_state;
+
+/* Up to `n` lookups; false: the last one was not taken. The entry is read twice: what the next
+ * lookup needs of it must come by the shortest way, and that is not by the address that all its
+ * fields share. */
+INLINE bool look_up(mr_jpeg_bits *b, const mr_jpeg_ac_table *table, block_state *s, int n) {
+#pragma GCC unroll 5
+    for (int i = 0; i < n; i++) {
+        size_t index = lookup_index(b), same = index;
+        __asm__("" : "+r"(same));
+        const mr_jpeg_ac_entry *entry = &table->lookup[same];
+        s->number = table->lookup[index].number;
+        s->next = s->at + entry->leads;
+        apply(entry, b->buffer & REST, s->block, s->at);
+        if (__builtin_expect(s->next >= natural + MR_JPEG_BLOCK, 0)) {
+            return false;
+        }
+        s->at = s->next;
+        consume(b, s->number);
+    }
+    return true;
+}
+
+/* The AC coefficients of a block, after DC, which left bits for all lookups but one. Returns how
+ * many coefficients are known then, 0 if something is wrong. An entry may hold a symbol of the next
+ * block where the first one fills this block: taken singly then. */
+INLINE int32_t ac_coefficients(mr_jpeg_bits *b, const mr_jpeg_ac_table *table, int16_t *block) {
+    block_state s = {.block = block, .at = natural + 1};
+    bool goes_on = look_up(b, table, &s, LOOKUPS - 1);
     for (;;) {
-        refill(b);
-#pragma GCC unroll 3
-        for (int i = 0; i < SKIP_LOOKUPS; i++) {
-            entry = table->skip[lookup_index(b)];
-            next = k + entry.leads;
-            if (__builtin_expect(next >= MR_JPEG_BLOCK, 0)) {
-                break;
-            }
-            k = next;
-            consume(b, entry.bits);
+        while (goes_on) {
+            refill(b);
+            goes_on = look_up(b, table, &s, LOOKUPS);
         }
-        if (__builtin_expect(next < MR_JPEG_BLOCK, 1)) {
-            continue;
-        }
-        int32_t known = known_at_end(next);
-        if (known > 0) {
-            consume(b, entry.bits);
+        int32_t known = known_at_end(s.next - natural);
+        if (__builtin_expect(known > 0, 1)) {
+            consume(b, s.number);
             return known;
         }
         refill(b);
         mr_jpeg_ac_entry single = single_entry(&table->book, b->buffer);
-        consume(b, single.bits);
+        apply(&single, 0, block, s.at);
+        consume(b, single.number);
+        s.at += single.leads;
+        if (s.at >= natural + MR_JPEG_BLOCK) {
+            return known_at_end(s.at - natural);
+        }
+        goes_on = true;
+    }
+}
+
+/* As look_up, of bits alone. */
+INLINE bool look_up_skip(mr_jpeg_bits *b, const mr_jpeg_ac_table *table, int64_t *k,
+                         uint32_t *entry, int n) {
+#pragma GCC unroll 5
+    for (int i = 0; i < n; i++) {
+        *entry = table->skip[b->buffer >> (64 - MR_JPEG_SKIP_BITS)];
+        int64_t next = *k + (*entry >> 8);
+        if (__builtin_expect(next >= MR_JPEG_BLOCK, 0)) {
+            return false;
+        }
+        *k = next;
+        consume(b, *entry);
+    }
+    return true;
+}
+
+/* As ac_coefficients, of bits alone. */
+INLINE int32_t skip_coefficients(mr_jpeg_bits *b, const mr_jpeg_ac_table *table) {
+    int64_t k = 1;
+    uint32_t entry;
+    bool goes_on = look_up_skip(b, table, &k, &entry, LOOKUPS - 1);
+    for (;;) {
+        while (goes_on) {
+            refill(b);
+            goes_on = look_up_skip(b, table, &k, &entry, LOOKUPS);
+        }
+        int32_t known = known_at_end(k + (entry >> 8));
+        if (__builtin_expect(known > 0, 1)) {
+            consume(b, entry);
+            return known;
+        }
+        refill(b);
+        mr_jpeg_ac_entry single = single_entry(&table->book, b->buffer);
+        consume(b, single.number);
         k += single.leads;
         if (k >= MR_JPEG_BLOCK) {
             return known_at_end(k);
         }
+        goes_on = true;
     }
 }
 
-/* As an entry of the DC table. */
-INLINE int32_t dc_difference(mr_jpeg_bits *b, const mr_jpeg_dc_table *table) {
+/* Leaves bits for all lookups but one. False: there is no such code. */
+INLINE bool dc_difference(mr_jpeg_bits *b, const mr_jpeg_dc_table *table, int32_t *difference) {
     refill(b);
-    int32_t entry = table->lookup[lookup_index(b)];
-    if (__builtin_expect((entry & 0xFF) == 0, 0)) {
+    mr_jpeg_dc_entry entry = table->lookup[b->buffer >> (64 - MR_JPEG_DC_BITS)];
+    if (__builtin_expect(entry.bits == 0, 0)) {
         entry = long_dc(&table->book, b->buffer);
+        *difference = entry.difference;
+        consume(b, entry.number);
+        refill(b);
+        return entry.bits > 0;
     }
-    consume(b, (uint64_t)entry & 0xFF);
-    return entry;
+    uint64_t rest = b->buffer & (UINT64_MAX >> MR_JPEG_DC_BITS);
+    *difference = entry.difference + (int32_t)(rest >> (entry.shift & 63));
+    consume(b, entry.number);
+    return true;
 }
 
 /* n MCUs whose bytes are all there, or end before. The state of the bits is kept in registers. */
@@ -233,15 +264,21 @@ INLINE bool run_mcus(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8
     mr_jpeg_bits bits = scan->bits;
     const uint8_t *limit = scan->data + scan->filled + sizeof bits.buffer;
     for (int64_t i = 0; i < n; i++) {
+        int32_t beyond = 0; /* 16 bits */
         for (int32_t k = 0; k < mcu->n_blocks; k++) {
             const mr_jpeg_mcu_block *of = &mcu->blocks[k];
-            int32_t difference = dc_difference(&bits, of->dc);
-            int32_t dc = scan->predictors[of->component] + (difference >> 16);
-            scan->predictors[of->component] = dc;
+            int32_t difference;
+            if (!dc_difference(&bits, of->dc, &difference)) {
+                return false;
+            }
+            int32_t dc = scan->predictors[of->component] += difference;
+            beyond |= dc ^ (int16_t)dc;
+            if (keep) {
+                clear_block(coefficients);
+            }
             int32_t count = keep ? ac_coefficients(&bits, of->ac, coefficients)
                                  : skip_coefficients(&bits, of->ac);
-            bool right = (difference & 0xFF) > 0 && count > 0 && dc == (int16_t)dc;
-            if (!right || bits.next > limit) {
+            if (count == 0) {
                 return false;
             }
             if (keep) {
@@ -249,6 +286,9 @@ INLINE bool run_mcus(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8
                 *known++ = (uint8_t)count;
                 coefficients += MR_JPEG_BLOCK;
             }
+        }
+        if (beyond != 0 || bits.next > limit) {
+            return false;
         }
     }
     scan->bits = bits;
@@ -284,7 +324,7 @@ size_t mr_jpeg_scan_memory(size_t size, size_t scan) {
 }
 
 static size_t bytes_taken(const mr_jpeg_scan *scan) {
-    return (size_t)(scan->bits.next - scan->data) - scan->bits.count / 8;
+    return (size_t)(scan->bits.next - scan->data) - (scan->bits.count & 63) / 8;
 }
 
 /* Reads on until `need` bytes are there that were not taken, or the piece ends. */
@@ -356,7 +396,7 @@ static int64_t next_chunk(const mr_jpeg_scan *scan, int64_t n) {
 /* Whether no more was taken than there was. */
 static bool within_piece(const mr_jpeg_scan *scan) {
     return !scan->ended ||
-           (size_t)(scan->bits.next - scan->data) * 8 - scan->bits.count <= scan->filled * 8;
+           (size_t)(scan->bits.next - scan->data) * 8 - (scan->bits.count & 63) <= scan->filled * 8;
 }
 
 static bool run_all(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8_t *known) {
@@ -401,7 +441,7 @@ bool mr_jpeg_scan_place(mr_jpeg_scan *scan, mr_jpeg_place *place) {
     if (scan->interval > 0 && scan->left == 0 && !restart(scan)) {
         return false;
     }
-    size_t bits = (size_t)(scan->bits.next - scan->data) * 8 - scan->bits.count;
+    size_t bits = (size_t)(scan->bits.next - scan->data) * 8 - (scan->bits.count & 63);
     const uint8_t *from = scan->data + scan->counted, *to = scan->data + bits / 8;
     scan->counted = bits / 8;
     for (; (from = memchr(from, 0xFF, (size_t)(to - from))) != NULL; from++) {

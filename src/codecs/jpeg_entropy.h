@@ -63,8 +63,8 @@ size_t mr_jpeg_scan_memory(size_t size, size_t scan);
 void mr_jpeg_scan_begin(mr_jpeg_scan *scan, const mr_jpeg_place *place, int64_t mcu);
 
 /* The next n MCUs. Coefficients of their blocks one after the other, dequantised by nobody, 64 of
- * each, which are 0 before; then one coefficient more, which is written to. known: how many of a
- * block's coefficients may be other than 0, counted in zigzag order. */
+ * each; then one coefficient more, which is written to. known: how many of a block's coefficients
+ * may be other than 0, counted in zigzag order. */
 bool mr_jpeg_scan_decode(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8_t *known);
 bool mr_jpeg_scan_skip(mr_jpeg_scan *scan, int64_t n);
 

@@ -27,29 +27,54 @@ static bool make_book(mr_jpeg_code_book *book, mr_jpeg_codes codes) {
     return true;
 }
 
-/* The value of `size` bits: those that begin with 0 are negative. */
-static int32_t extend(uint32_t bits, int size) {
-    return size == 0 ? 0 : bits >> (size - 1) & 1 ? (int32_t)bits : (int32_t)bits - (1 << size) + 1;
+/* ---- Values behind a code ----
+ * Of a value that has more bits than a lookup, the lookup knows the first: at least one, the sign,
+ * from which the others count upwards. */
+typedef struct value_range {
+    int32_t first, last, step; /* the lower half of the values is negative */
+    int32_t missing;           /* bits */
+    int32_t same;              /* lookups of the same value */
+} value_range;
+
+static value_range values_of(int size, int rest, bool upper) {
+    int32_t half = 1 << (size - 1), missing = size > rest ? size - rest : 0;
+    return (value_range){.first = upper ? half : -2 * half + 1,
+                         .last = upper ? 2 * half - 1 : -half,
+                         .step = 1 << missing,
+                         .missing = missing,
+                         .same = 1 << (rest - size + missing)};
 }
 
 /* ---- DC ---- */
-static int32_t *put_dc_code(int32_t *at, int length, int size) {
-    int rest = BITS - length;
-    if (size > rest) {
-        memset(at, 0, sizeof *at << rest);
-        return at + ((size_t)1 << rest);
+static mr_jpeg_dc_entry *put_dc(mr_jpeg_dc_entry *at, mr_jpeg_dc_entry entry, int n) {
+    for (int i = 0; i < n; i++) {
+        *at++ = entry;
     }
-    for (uint32_t bits = 0; bits < 1u << size; bits++) {
-        int32_t entry = (int32_t)((uint32_t)extend(bits, size) << 16 | (uint32_t)(length + size));
-        for (int i = 0; i < 1 << (rest - size); i++) {
-            *at++ = entry;
+    return at;
+}
+
+static mr_jpeg_dc_entry *put_dc_code(mr_jpeg_dc_entry *at, int length, int size) {
+    int rest = MR_JPEG_DC_BITS - length;
+    if (size > 0 && (rest == 0 || length + size > MR_JPEG_BITS_MAX)) {
+        return put_dc(at, (mr_jpeg_dc_entry){0}, 1 << rest);
+    }
+    mr_jpeg_dc_entry entry = {.bits = (uint8_t)(length + size), .shift = 64 - MR_JPEG_DC_BITS};
+    if (size == 0) {
+        return put_dc(at, entry, 1 << rest);
+    }
+    for (int upper = 0; upper < 2; upper++) {
+        value_range values = values_of(size, rest, upper);
+        entry.shift = (uint8_t)(64 - MR_JPEG_DC_BITS - values.missing);
+        for (int32_t v = values.first; v <= values.last; v += values.step) {
+            entry.difference = (int16_t)v;
+            at = put_dc(at, entry, values.same);
         }
     }
     return at;
 }
 
 bool mr_jpeg_make_dc(mr_jpeg_dc_table *table, mr_jpeg_codes codes) {
-    int32_t *at = table->lookup, *end = at + MR_JPEG_LOOKUPS;
+    mr_jpeg_dc_entry *at = table->lookup, *end = at + MR_JPEG_DC_LOOKUPS;
     const uint8_t *symbol = codes + CODE_BITS;
     if (!make_book(&table->book, codes)) {
         return false;
@@ -59,7 +84,7 @@ bool mr_jpeg_make_dc(mr_jpeg_dc_table *table, mr_jpeg_codes codes) {
             if (*symbol > MAX_DC_SIZE) {
                 return false;
             }
-            at = length <= BITS ? put_dc_code(at, length, *symbol) : at;
+            at = length <= MR_JPEG_DC_BITS ? put_dc_code(at, length, *symbol) : at;
         }
     }
     memset(at, 0, (size_t)(end - at) * sizeof *at);
@@ -67,6 +92,10 @@ bool mr_jpeg_make_dc(mr_jpeg_dc_table *table, mr_jpeg_codes codes) {
 }
 
 /* ---- AC ---- */
+static mr_jpeg_ac_entry long_entry(void) {
+    return mr_jpeg_ac_single(0, MR_JPEG_LONG, MR_JPEG_NOWHERE, 0, 0);
+}
+
 static mr_jpeg_ac_entry *put(mr_jpeg_ac_entry *at, mr_jpeg_ac_entry entry, int n) {
     for (int i = 0; i < n; i++) {
         *at++ = entry;
@@ -80,17 +109,18 @@ static mr_jpeg_ac_entry *put_ac_code(mr_jpeg_ac_entry *at, int length, uint8_t s
     int size = symbol & 15, rest = BITS - length;
     if (size == 0) { /* 16 zeros, or the end; libjpeg takes all runs without a value for it */
         uint32_t leads = run == 15 ? 16 : MR_JPEG_END;
-        return put(at, mr_jpeg_ac_single(bits, leads, MR_JPEG_NOWHERE, 0), 1 << rest);
-    }
-    if (size > rest) {
-        return put(at, mr_jpeg_ac_single(bits, MR_JPEG_LONG, MR_JPEG_NOWHERE, symbol), 1 << rest);
+        return put(at, mr_jpeg_ac_single(bits, leads, MR_JPEG_NOWHERE, 0, 0), 1 << rest);
     }
     bits += (uint32_t)size;
-    for (int32_t half = 1 << (size - 1), v = -2 * half + 1; v <= -half; v++) {
-        at = put(at, mr_jpeg_ac_single(bits, run + 1, run, v), 1 << (rest - size));
+    if (rest == 0 || bits > MR_JPEG_BITS_MAX) {
+        return put(at, long_entry(), 1 << rest);
     }
-    for (int32_t half = 1 << (size - 1), v = half; v < 2 * half; v++) {
-        at = put(at, mr_jpeg_ac_single(bits, run + 1, run, v), 1 << (rest - size));
+    for (int upper = 0; upper < 2; upper++) {
+        value_range values = values_of(size, rest, upper);
+        for (int32_t v = values.first; v <= values.last; v += values.step) {
+            uint32_t missing = (uint32_t)values.missing;
+            at = put(at, mr_jpeg_ac_single(bits, run + 1, run, v, missing), values.same);
+        }
     }
     return at;
 }
@@ -105,7 +135,7 @@ static void join_pairs(mr_jpeg_ac_entry *lookup, const mr_jpeg_ac_entry *single)
         bool joins = first.leads < MR_JPEG_END && second.leads != MR_JPEG_LONG &&
                      first.bits + second.bits <= BITS;
         uint64_t place = (uint64_t)second.place[0] + first.leads - MR_JPEG_NOWHERE;
-        uint64_t value = (uint16_t)second.value[0];
+        uint64_t value = (uint8_t)second.first;
         uint64_t added = (second.number & 0xFFFF) + (place << 24) + (value << 48);
         lookup[i].number = first.number + (joins ? added : 0);
     }
@@ -122,55 +152,69 @@ bool mr_jpeg_make_ac(mr_jpeg_ac_table *table, mr_jpeg_codes codes) {
             at = put_ac_code(at, length, *symbol++);
         }
     }
-    put(at, mr_jpeg_ac_single(0, MR_JPEG_LONG, MR_JPEG_NOWHERE, 0),
-        (int)(single + MR_JPEG_LOOKUPS - at));
+    put(at, long_entry(), (int)(single + MR_JPEG_LOOKUPS - at));
     join_pairs(table->lookup, single);
     return true;
 }
 
-/* ---- AC, to get past ---- */
-typedef struct skip_code {
-    uint8_t length; /* of the code; 0: longer than a lookup */
-    mr_jpeg_skip_entry entry;
-} skip_code;
+/* ---- AC, to get past ----
+ * What fits into the bits that a code leaves is the same for every code that leaves as many. So
+ * there is a table for each number of bits, from the fewest on, and the last one is the wanted: an
+ * entry is a code's, and added to it that of the bits behind it. */
+enum {
+    SKIP_BITS = MR_JPEG_SKIP_BITS,
+    BEYOND = MR_JPEG_BITS_MAX - SKIP_BITS, /* bits of the last value that are not looked at */
+    LEADS_MAX = 8, /* of a code behind another. No more than five have room, so that no sum of
+                      this and a place in a block passes for MR_JPEG_END */
+};
 
-static void list_codes(skip_code *at, mr_jpeg_codes codes) {
-    const skip_code *end = at + MR_JPEG_LOOKUPS;
-    const uint8_t *symbol = codes + CODE_BITS;
-    for (int length = 1; length <= BITS; length++) {
-        for (int i = 0; i < codes[length - 1]; i++, symbol++) {
-            int size = *symbol & 15, run = *symbol >> 4;
-            int leads = size > 0 || run == 15 ? run + 1 : MR_JPEG_END;
-            skip_code code = {(uint8_t)length, {(uint8_t)(length + size), (uint8_t)leads}};
-            for (int k = 0; k < 1 << (BITS - length); k++) {
-                *at++ = code;
-            }
-        }
-    }
-    while (at < end) {
-        *at++ = (skip_code){0, {0, MR_JPEG_LONG}};
-    }
+/* Tables one after the other; that of n bits has 2^n entries and begins at 2^n. */
+static mr_jpeg_skip_entry *skip_table(mr_jpeg_skip_entry *tables, int bits) {
+    return tables + ((size_t)1 << bits);
 }
 
-/* Adds the code behind an entry if the lookup's bits hold all of it. */
-static mr_jpeg_skip_entry join_code(mr_jpeg_skip_entry e, uint32_t i, const skip_code *codes) {
-    skip_code next = codes[i << (e.bits & 31) & (MR_JPEG_LOOKUPS - 1)];
-    bool joins = e.leads < MR_JPEG_END && next.length > 0 && e.bits + next.length <= BITS &&
-                 e.bits + next.entry.bits <= MR_JPEG_SKIP_BITS_MAX;
-    return joins ? (mr_jpeg_skip_entry){(uint8_t)(e.bits + next.entry.bits),
-                                        (uint8_t)(e.leads + next.entry.leads)}
-                 : e;
+static mr_jpeg_skip_entry *put_skip(mr_jpeg_skip_entry *at, int entry, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        at[i] = (mr_jpeg_skip_entry)entry;
+    }
+    return at + n;
+}
+
+/* One code, where `seen` bits are; `none`: what stands for one that does not fit. */
+static mr_jpeg_skip_entry *put_skip_code(mr_jpeg_skip_entry *at, mr_jpeg_skip_entry *tables,
+                                         int seen, int length, uint8_t symbol, int none) {
+    int size = symbol & 15, run = symbol >> 4, bits = length + size, rest = seen - bits;
+    bool ends = size == 0 && run < 15;
+    bool fits = bits <= seen + BEYOND && (seen == SKIP_BITS || ends || run < LEADS_MAX);
+    int entry = fits ? (ends ? MR_JPEG_END : run + 1) << 8 | bits : none;
+    if (!fits || ends || rest <= 0) {
+        return put_skip(at, entry, (size_t)1 << (seen - length));
+    }
+    const mr_jpeg_skip_entry *behind = skip_table(tables, rest);
+    for (int value = 0; value < 1 << size; value++) {
+        for (int i = 0; i < 1 << rest; i++) {
+            *at++ = (mr_jpeg_skip_entry)(entry + behind[i]);
+        }
+    }
+    return at;
+}
+
+static void make_skip_table(mr_jpeg_skip_entry *tables, int seen, mr_jpeg_codes codes, int none) {
+    mr_jpeg_skip_entry *at = skip_table(tables, seen), *end = skip_table(tables, seen + 1);
+    const uint8_t *symbol = codes + CODE_BITS;
+    for (int length = 1; length <= seen; length++) {
+        for (int i = 0; i < codes[length - 1]; i++) {
+            at = put_skip_code(at, tables, seen, length, *symbol++, none);
+        }
+    }
+    put_skip(at, none, (size_t)(end - at));
 }
 
 void mr_jpeg_make_skip(mr_jpeg_ac_table *table, mr_jpeg_codes codes) {
-    skip_code list[MR_JPEG_LOOKUPS];
-    list_codes(list, codes);
-    for (uint32_t i = 0; i < MR_JPEG_LOOKUPS; i++) {
-        mr_jpeg_skip_entry e = list[i].entry;
-        if (e.bits > MR_JPEG_SKIP_BITS_MAX) {
-            e = (mr_jpeg_skip_entry){0, MR_JPEG_LONG};
-        }
-        e = join_code(e, i, list);
-        table->skip[i] = join_code(e, i, list);
+    mr_jpeg_skip_entry tables[2 * MR_JPEG_SKIP_LOOKUPS];
+    for (int seen = 1; seen < SKIP_BITS; seen++) {
+        make_skip_table(tables, seen, codes, 0);
     }
+    make_skip_table(tables, SKIP_BITS, codes, MR_JPEG_LONG << 8);
+    memcpy(table->skip, skip_table(tables, SKIP_BITS), sizeof table->skip);
 }

@@ -8,7 +8,16 @@
 
 #include "codecs/jpeg_markers.h"
 
-enum { MR_JPEG_LOOKUP_BITS = 10, MR_JPEG_LOOKUPS = 1 << MR_JPEG_LOOKUP_BITS };
+enum {
+    MR_JPEG_LOOKUP_BITS = 10,
+    MR_JPEG_LOOKUPS = 1 << MR_JPEG_LOOKUP_BITS,
+    MR_JPEG_SKIP_BITS = 11,
+    MR_JPEG_SKIP_LOOKUPS = 1 << MR_JPEG_SKIP_BITS,
+    MR_JPEG_DC_BITS = 8,
+    MR_JPEG_DC_LOOKUPS = 1 << MR_JPEG_DC_BITS,
+    MR_JPEG_BITS_MAX = 18,                        /* that a lookup may stand for */
+    MR_JPEG_REST_BITS = 64 - MR_JPEG_LOOKUP_BITS, /* of a 64-bit number behind a lookup's */
+};
 
 /* The codes themselves, for those longer than a lookup. Codes of a length are consecutive numbers,
  * and so are their symbols. */
@@ -18,51 +27,58 @@ typedef struct mr_jpeg_code_book {
     const uint8_t *symbols;
 } mr_jpeg_code_book;
 
-/* What MR_JPEG_LOOKUP_BITS bits hold of DC: the difference in the upper half; in the lower its
- * bits, 0 where it takes more. */
+/* What MR_JPEG_DC_BITS bits hold of DC. A table is smaller than those of AC, whose place in the
+ * cache it takes. */
+typedef union mr_jpeg_dc_entry {
+    uint32_t number; /* may stand for `bits`, as below */
+    struct {
+        uint8_t bits;  /* of code and value, up to MR_JPEG_BITS_MAX; 0: more, or there is none */
+        uint8_t shift; /* bits after the lookup, shifted right, are added to the difference */
+        int16_t difference;
+    };
+} mr_jpeg_dc_entry;
+
 typedef struct mr_jpeg_dc_table {
-    int32_t lookup[MR_JPEG_LOOKUPS];
+    mr_jpeg_dc_entry lookup[MR_JPEG_DC_LOOKUPS];
     mr_jpeg_code_book book;
 } mr_jpeg_dc_table;
 
-/* What they hold of AC: up to two coefficients, or one and the end of the block. Made as one
- * number, whose fields are added; read field by field, which costs less than taking a number apart.
- */
+/* What MR_JPEG_LOOKUP_BITS bits hold of AC: up to two coefficients, or one and the end of the
+ * block, or the beginning of one whose last bits come after. Made as one number, whose fields are
+ * added. The number itself may stand for `bits` where no more than 6 bits of that are looked at. */
 enum { MR_JPEG_END = 128, MR_JPEG_NOWHERE = 64, MR_JPEG_LONG = 255 };
 
 typedef union mr_jpeg_ac_entry {
     uint64_t number;
     struct {
-        uint8_t bits;     /* how many that takes */
+        uint8_t bits;     /* how many that takes, up to MR_JPEG_BITS_MAX */
         uint8_t leads;    /* how far: coefficients passed, and MR_JPEG_END for the end.
-                             MR_JPEG_LONG: a symbol and its value take more bits; `bits` is the length
-                             of the code, 0 if that takes more, too, and value[0] is the symbol */
+                             MR_JPEG_LONG: a symbol and its value take more bits, or another code; bits
+                             is 0 */
         uint8_t place[2]; /* how far ahead a coefficient lies; MR_JPEG_NOWHERE or more: none */
-        int16_t value[2];
+        int16_t first;    /* the coefficients; to the first is added what bits after the lookup */
+        int8_t second;    /* hold, shifted right: */
+        uint8_t shift;    /* MR_JPEG_REST_BITS where none are missing */
     };
 } mr_jpeg_ac_entry;
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields are laid out for this order");
 
 /* One of one symbol. */
 static inline mr_jpeg_ac_entry mr_jpeg_ac_single(uint32_t bits, uint32_t leads, uint32_t place,
-                                                 int32_t value) {
+                                                 int32_t value, uint32_t missing) {
     return (mr_jpeg_ac_entry){.number = (uint64_t)bits | (uint64_t)leads << 8 |
                                         (uint64_t)place << 16 | (uint64_t)MR_JPEG_NOWHERE << 24 |
-                                        (uint64_t)(uint16_t)value << 32};
+                                        (uint64_t)(uint16_t)value << 32 |
+                                        (uint64_t)(MR_JPEG_REST_BITS - missing) << 56};
 }
 
 /* The same for one who only wants to get past: values need not be seen, so that most lookups hold
- * two or three symbols. MR_JPEG_LONG as above. */
-enum { MR_JPEG_SKIP_BITS_MAX = 18 };
-
-typedef struct mr_jpeg_skip_entry {
-    uint8_t bits; /* up to MR_JPEG_SKIP_BITS_MAX */
-    uint8_t leads;
-} mr_jpeg_skip_entry;
+ * two or three symbols. `bits` and, 8 bits up, `leads`, as above. */
+typedef uint16_t mr_jpeg_skip_entry;
 
 typedef struct mr_jpeg_ac_table {
     mr_jpeg_ac_entry lookup[MR_JPEG_LOOKUPS];
-    mr_jpeg_skip_entry skip[MR_JPEG_LOOKUPS]; /* made by mr_jpeg_make_skip */
+    mr_jpeg_skip_entry skip[MR_JPEG_SKIP_LOOKUPS]; /* made by mr_jpeg_make_skip */
     mr_jpeg_code_book book;
 } mr_jpeg_ac_table;
 

@@ -65,12 +65,6 @@ typedef struct colours {
     __m256i red, green, blue; /* 16 bits */
 } colours;
 
-/* x * factor / 65536, rounded: the product of 2x and the factor rounded down, then halved. */
-AVX2_INLINE __m256i rounded_product(__m256i x, int factor) {
-    __m256i twice = _mm256_mulhi_epi16(_mm256_add_epi16(x, x), _mm256_set1_epi16((int16_t)factor));
-    return _mm256_srai_epi16(_mm256_add_epi16(twice, _mm256_set1_epi16(1)), 1);
-}
-
 AVX2_INLINE __m256i green_part(__m256i cb, __m256i cr) {
     const __m256i factors = _mm256_set1_epi32(MR_GREEN_CR * 65536 | (MR_GREEN_CB & 0xFFFF));
     const __m256i half = _mm256_set1_epi32(1 << 15);
@@ -81,15 +75,18 @@ AVX2_INLINE __m256i green_part(__m256i cb, __m256i cr) {
     return _mm256_packs_epi32(low, high);
 }
 
+/* The instruction that rounds has 15 bits behind the point, so it takes half of a factor. Half of
+ * MR_RED_CR is not a whole number; what it is rounded to gives the same for all samples. */
 AVX2_INLINE colours convert_16(__m256i y, __m256i cb, __m256i cr) {
     const __m256i middle = _mm256_set1_epi16(128);
+    const __m256i red = _mm256_set1_epi16(MR_RED_CR / 2), blue = _mm256_set1_epi16(MR_BLUE_CB / 2);
     cb = _mm256_sub_epi16(cb, middle);
     cr = _mm256_sub_epi16(cr, middle);
     colours c;
-    c.red = _mm256_add_epi16(_mm256_add_epi16(y, cr), rounded_product(cr, MR_RED_CR));
+    c.red = _mm256_add_epi16(_mm256_add_epi16(y, cr), _mm256_mulhrs_epi16(cr, red));
     c.green = _mm256_add_epi16(_mm256_sub_epi16(y, cr), green_part(cb, cr));
     c.blue = _mm256_add_epi16(_mm256_add_epi16(y, _mm256_add_epi16(cb, cb)),
-                              rounded_product(cb, MR_BLUE_CB));
+                              _mm256_mulhrs_epi16(cb, blue));
     return c;
 }
 
@@ -140,10 +137,13 @@ AVX2 void mr_jpeg_to_rgb_avx2(uint8_t *out, const uint8_t *y, const uint8_t *cb,
     for (; i + 32 <= n; i += 32) {
         convert_32(out + 3 * i, y + i, cb + i, cr + i);
     }
-    if (i < n) {
+    if (i < n && n >= 32) { /* some once more */
+        i = n - 32;
+        convert_32(out + 3 * i, y + i, cb + i, cr + i);
+    } else if (i < n) {
         uint8_t last[96];
-        convert_32(last, y + i, cb + i, cr + i);
-        memcpy(out + 3 * i, last, 3 * (n - i));
+        convert_32(last, y, cb, cr);
+        memcpy(out, last, 3 * n);
     }
 }
 
@@ -155,15 +155,19 @@ AVX2 size_t mr_jpeg_unstuff_avx2(uint8_t *out, const uint8_t *in, size_t size, s
         __m256i bytes = _mm256_loadu_si256((const __m256i *)(in + at));
         _mm256_storeu_si256((__m256i *)(out + n), bytes);
         uint32_t marks = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, mark));
-        size_t plain = marks ? (size_t)__builtin_ctz(marks) : 32;
-        at += plain;
-        n += plain;
-        if (marks && in[at + 1] != 0) { /* within size: more than 32 bytes were left */
+        if (marks == 0) { /* a branch, so that the next bytes are not waited for */
+            at += 32;
+            n += 32;
+            continue;
+        }
+        at += (size_t)__builtin_ctz(marks);
+        n += (size_t)__builtin_ctz(marks);
+        if (in[at + 1] != 0) { /* within size: more than 32 bytes were left */
             *written = n;
             return at;
         }
-        n += marks != 0; /* the 0xFF itself is already copied */
-        at += marks ? 2 : 0;
+        n += 1; /* the 0xFF itself is already copied */
+        at += 2;
     }
     size_t rest, read = mr_jpeg_unstuff_scalar(out + n, in + at, size - at, &rest);
     *written = n + rest;

@@ -147,6 +147,15 @@ static mr_status check_usable(const mr_loader *loader, mr_error *err) {
     return loader->final;
 }
 
+/* Whether another batch is better opened by the next call, when this one may have come back: the
+ * batch is large, needs new memory, and workers have half a batch to make meanwhile. A consumer
+ * that keeps up with them never needs that memory then. */
+static bool can_open_later(const mr_loader *loader) {
+    enum { LARGE_BATCH = 1 << 25 };
+    return mr_pool_batch_bytes(loader->pool) >= LARGE_BATCH && !mr_pool_has_idle(loader->pool) &&
+           2 * mr_ring_undrawn(&loader->ring) >= loader->ring.tickets_per_batch;
+}
+
 static mr_status deliver(mr_loader *loader, int64_t within, mr_batch **out) {
     mr_error failure = MR_ERROR_INIT;
     mr_making *making = &loader->making[loader->n_taken % loader->ring.depth];
@@ -169,7 +178,9 @@ static mr_status deliver(mr_loader *loader, int64_t within, mr_batch **out) {
     }
     mr_adapter_look(loader);
     /* Keep the workers busy meanwhile; next() tries again. */
-    (void)mr_loader_open_batches(loader, NULL);
+    if (!can_open_later(loader)) {
+        (void)mr_loader_open_batches(loader, NULL);
+    }
     mr_track_since(loader->track, MR_SPAN_DELIVER, begun, loader->n_taken - 1, loader->n_taken - 1,
                    0);
     loader->delivered_at = mr_track_now(loader->track);

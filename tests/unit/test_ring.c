@@ -82,4 +82,20 @@ TEST(stopping_in_the_middle) {
     }
 }
 
+TEST(tickets_that_nobody_has_drawn) {
+    mr_ring ring = {0};
+    mr_ticket ticket;
+    CHECK(mr_ring_init(&ring, 2, TICKETS, BATCHES));
+    CHECK_INT(mr_ring_undrawn(&ring), ==, 0);
+    mr_ring_open(&ring, 0);
+    CHECK_INT(mr_ring_undrawn(&ring), ==, TICKETS);
+    for (int i = 0; i < TICKETS + 2; i++) { /* two of a batch that is not open */
+        CHECK(mr_ring_draw_ticket(&ring, &ticket));
+    }
+    CHECK_INT(mr_ring_undrawn(&ring), ==, 0);
+    mr_ring_open(&ring, 1);
+    CHECK_INT(mr_ring_undrawn(&ring), ==, TICKETS - 2);
+    mr_ring_free(&ring);
+}
+
 TEST_MAIN()

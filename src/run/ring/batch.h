@@ -23,6 +23,7 @@ typedef struct mr_pool_config {
 mr_status mr_pool_new(mr_pool **out, const mr_pool_config *config, mr_error *err);
 void mr_pool_unref(mr_pool *pool);
 int64_t mr_pool_batch_bytes(const mr_pool *pool); /* dense part of a full batch */
+bool mr_pool_has_idle(mr_pool *pool);             /* or the next batch needs new memory */
 
 /* An empty batch for `count` samples; mr_batch_samples is for the caller to fill. */
 mr_status mr_pool_take(mr_pool *pool, int64_t count, mr_batch **out, mr_error *err);

@@ -157,6 +157,15 @@ static mr_batch *take_idle(mr_pool *pool) {
     return NULL;
 }
 
+bool mr_pool_has_idle(mr_pool *pool) {
+    for (uint32_t i = 0; i < pool->keep; i++) {
+        if (atomic_load(&pool->idle[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void drain_idle(mr_pool *pool) {
     mr_batch *batch;
     while ((batch = take_idle(pool)) != NULL) {

@@ -107,6 +107,12 @@ void mr_ring_publish(mr_ring *ring, int64_t batch) {
     }
 }
 
+int64_t mr_ring_undrawn(const mr_ring *ring) {
+    int64_t open = atomic_load(&ring->opened) * ring->tickets_per_batch;
+    int64_t undrawn = open - atomic_load(&ring->next_ticket);
+    return undrawn > 0 ? undrawn : 0; /* tickets are drawn before their batch is open, too */
+}
+
 static void announce_work(mr_ring *ring) {
     ring->unannounced = 0;
     if (atomic_load(&ring->sleeping_workers) > 0) {

@@ -72,6 +72,9 @@ void mr_ring_publish(mr_ring *ring, int64_t batch);
 /* The consumer. Batch numbers are opened and waited for one after the other. */
 void mr_ring_open(mr_ring *ring, int64_t batch);
 
+/* Tickets of open batches that nobody has drawn. */
+int64_t mr_ring_undrawn(const mr_ring *ring);
+
 /* Waits until a moment of CLOCK_MONOTONIC, NULL: for ever. MR_OK, MR_LATER or MR_E_CANCELLED. */
 mr_status mr_ring_wait_until(mr_ring *ring, int64_t batch, const struct timespec *moment);
 
