@@ -431,7 +431,7 @@ static mr_status open_parts(mr_far_origin *far, mr_tracks *tracks, mr_error *err
     if (!far->track) {
         return mr_fail_memory(err, sizeof(mr_track));
     }
-    MR_TRY(mr_far_line_open(&far->line, err));
+    MR_TRY(mr_far_line_open(&far->line, NULL, err));
     return mr_threads_start(&far->thread, 1, "mr-far", far_main, far, 0, err);
 }
 
