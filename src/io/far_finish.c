@@ -211,6 +211,7 @@ static void judge_refusal(mr_far_attempt *a, CURLcode code) {
     } else if (a->verdict == MR_FAR_AGAIN) {
         mr_far_attempt seen = *a; /* its words, after it is gone */
         if (seen.reply.status == 429 || seen.reply.status == 503) {
+            line->figures.busy++;
             mr_far_pace_busy(&line->pace, mr_far_now());
         }
         mr_far_free_attempt(a);

@@ -242,5 +242,6 @@ int64_t mr_far_line_free(const mr_far_line *line) {
 void mr_far_line_figures(const mr_far_line *line, mr_far_figures *out) {
     *out = line->figures;
     out->in_flight = line->in_flight;
+    out->narrowed = line->pace.narrowed;
     out->width = (int32_t)line->pace.width;
 }

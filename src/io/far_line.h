@@ -56,6 +56,8 @@ typedef struct mr_far_limits {
 
 typedef struct mr_far_figures {
     int64_t requests, retries, hedges, bytes;
+    int64_t busy;             /* answers that say so: 429, 503 */
+    int64_t narrowed;         /* how often more requests at once brought nothing */
     int32_t in_flight, width; /* requests; how many there may be */
     double first_byte;        /* seconds until it came, a moving mean */
     double slow;              /* seconds after which a request is among the slowest hundredth */

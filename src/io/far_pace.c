@@ -33,6 +33,7 @@ static void end_window(mr_far_pace *pace, int64_t now) {
     } else if (pace->was_full) {
         set_width(pace, pace->width / 1.5);
         pace->rest = REST;
+        pace->narrowed++;
     }
     begin_window(pace, now);
 }
