@@ -171,6 +171,7 @@ static mr_status open_loader(warm *w) {
     options.rank = v->rank < 0 ? 0 : (uint32_t)v->rank;
     options.log = (mr_log){write_log, &w->progress};
     mr_status status = mr_loader_open(&w->loader, w->pipeline, &options, &w->err);
+    w->progress.loader = w->loader;
     if (status == MR_OK) {
         status = check_stores(w);
     }

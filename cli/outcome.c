@@ -220,6 +220,8 @@ static json_t *origins_json(const mr_outcome *report) {
             json_object_set_new(object, "retries", json_integer(origin.retries));
             json_object_set_new(object, "hedges", json_integer(origin.hedges));
             json_object_set_new(object, "first_byte_seconds", json_real(origin.first_byte));
+            json_object_set_new(object, "received_bytes", json_integer(origin.received));
+            json_object_set_new(object, "busy", json_integer(origin.busy));
         }
         json_array_append_new(array, object);
     }

@@ -35,11 +35,10 @@ static void erase(mr_progress *progress) {
     }
 }
 
-static void learn_rate(mr_progress *progress, double now, int64_t samples) {
-    double passed = now - progress->drawn_at;
-    double recent = (double)(samples - progress->drawn_samples) / passed;
-    double weight = progress->rate > 0 ? passed / (passed + rate_memory) : 1;
-    progress->rate += (recent - progress->rate) * weight;
+static void learn_rate(double *rate, double passed, int64_t since) {
+    double recent = (double)since / passed;
+    double weight = *rate > 0 ? passed / (passed + rate_memory) : 1;
+    *rate += (recent - *rate) * weight;
 }
 
 static double seconds_left(const mr_progress *progress, const mr_progress_point *point) {
@@ -80,6 +79,34 @@ static void hits_text(const mr_progress_point *point, char *out, size_t size) {
     }
 }
 
+/* The origin that asks servers; false: there is none. */
+static bool find_servers(const mr_progress *progress, mr_origin_stats *out) {
+    *out = (mr_origin_stats){.size = (uint32_t)sizeof *out};
+    for (int32_t i = 0; progress->loader && mr_loader_origin(progress->loader, i, out) == MR_OK;
+         i++) {
+        if (out->requests > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void servers_text(const mr_progress *progress, char *out, size_t size) {
+    mr_origin_stats servers;
+    char bytes[32], retries[48] = "";
+    out[0] = '\0';
+    if (!find_servers(progress, &servers)) {
+        return;
+    }
+    if (servers.retries > 0) {
+        snprintf(retries, sizeof retries, ", %lld %s", (long long)servers.retries,
+                 mr_text_plural(servers.retries, "retry", "retries"));
+    }
+    snprintf(out, size, "  %s/s by %d %s%s",
+             mr_text_bytes(bytes, sizeof bytes, (int64_t)progress->byte_rate), servers.in_flight,
+             mr_text_plural(servers.in_flight, "request", "requests"), retries);
+}
+
 /* The line without its newline, at most `width` - 1 columns: the last column makes some terminals
  * wrap. */
 /* A stream has no end that anybody knows. */
@@ -93,7 +120,7 @@ static void stream_text(const mr_progress *progress, const mr_progress_point *po
 
 static void line_text(const mr_progress *progress, const mr_progress_point *point, int width,
                       char *out, size_t size) {
-    char head[48] = "", rate[48], left[32], hits[32], tail[160];
+    char head[48] = "", rate[48], left[32], hits[160], tail[320];
     if (progress->epoch_steps < 0) {
         stream_text(progress, point, out, size);
         return;
@@ -109,6 +136,7 @@ static void line_text(const mr_progress *progress, const mr_progress_point *poin
     rate_text(progress, rate, sizeof rate);
     mr_text_time(left, sizeof left, seconds_left(progress, point));
     hits_text(point, hits, sizeof hits);
+    servers_text(progress, hits + strlen(hits), sizeof hits - strlen(hits));
     int tail_width = snprintf(tail, sizeof tail, "%3d%%  %s  %s left", percent, rate, left);
     int room = width - 1 - (int)strlen(head) - tail_width - 3;
     if (room - (int)strlen(hits) >= NARROWEST_BAR) {
@@ -129,7 +157,7 @@ static void line_text(const mr_progress *progress, const mr_progress_point *poin
 /* Logs have no width, and no bar. */
 static void write_line(const mr_progress *progress, const mr_progress_point *point) {
     char line[512];
-    line_text(progress, point, 79, line, sizeof line);
+    line_text(progress, point, 132, line, sizeof line);
     const char *text = strchr(line, ']');
     fprintf(stderr, "epoch %lld  %s\n", (long long)point->epoch + 1, text ? text + 2 : line);
 }
@@ -153,7 +181,14 @@ void mr_progress_update(mr_progress *progress, const mr_progress_point *point) {
         return;
     }
     pthread_mutex_lock(&progress->lock);
-    learn_rate(progress, now, point->samples);
+    mr_origin_stats servers;
+    bool any = find_servers(progress, &servers);
+    learn_rate(&progress->rate, now - progress->drawn_at, point->samples - progress->drawn_samples);
+    if (any) {
+        learn_rate(&progress->byte_rate, now - progress->drawn_at,
+                   servers.received - progress->drawn_bytes);
+        progress->drawn_bytes = servers.received;
+    }
     progress->drawn_at = now;
     progress->drawn_samples = point->samples;
     draw(progress, point);

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <millrace/millrace.h>
+
 typedef struct mr_progress {
     bool on;             /* nobody asked for silence */
     bool terminal;       /* a line that is drawn over; else one every ten seconds */
@@ -18,8 +20,11 @@ typedef struct mr_progress {
     int64_t run_steps;   /* that this run will take */
     double drawn_at;     /* of the last drawing, and the figures then */
     int64_t drawn_samples;
-    double rate;          /* samples per second, of the last seconds rather than of all */
-    pthread_mutex_t lock; /* warnings come from any thread */
+    double rate;             /* samples per second, of the last seconds rather than of all */
+    const mr_loader *loader; /* (optional) whose requests to servers are shown */
+    int64_t drawn_bytes;     /* of servers */
+    double byte_rate;        /* likewise, a second */
+    pthread_mutex_t lock;    /* warnings come from any thread */
 } mr_progress;
 
 /* What has been delivered. */

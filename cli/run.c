@@ -278,6 +278,7 @@ static void begin_progress(run *r) {
     int64_t epochs = r->values->epochs;
     r->progress.epochs = epochs > 0 ? epochs : mr_pipeline_settings(r->pipeline)->epochs;
     r->progress.epoch_steps = mr_loader_n_steps(r->loader);
+    r->progress.loader = r->loader;
     r->progress.run_steps = steps_of_run(r);
 }
 

@@ -51,7 +51,7 @@ static double time_of_workers(const mr_loader *loader) {
 }
 
 /* ---- The table ---- */
-enum { WIDTH = 72 }; /* of a line */
+enum { WIDTH = 96 }; /* of a line */
 
 /* One line, cut where the terminal ends: one that wrapped could not be drawn over. */
 static void put_line(const mr_top *top, const char *text) {
@@ -103,6 +103,27 @@ static void draw_stream(mr_top *top, int room) {
     top->drawn++;
 }
 
+/* Requests to servers: bytes a second since the last look, how many are under way. */
+static void draw_servers(mr_top *top, int room) {
+    mr_origin_stats s = {.size = (uint32_t)sizeof s};
+    char count[32], rate[32], text[160];
+    for (int32_t i = 0; mr_loader_origin(top->loader, i, &s) == MR_OK && top->drawn < room; i++) {
+        if (s.requests > 0) {
+            double now = mr_clock(), passed = now - top->looked_at;
+            double recent = passed > 0 ? (double)(s.received - top->received) / passed : 0;
+            snprintf(text, sizeof text,
+                     "%-20s %12s  %s/s, %d of %d at once, %lld retries, %lld twice", "requests",
+                     mr_text_count(count, sizeof count, s.requests),
+                     mr_text_bytes(rate, sizeof rate, (int64_t)recent), s.in_flight, s.width,
+                     (long long)s.retries, (long long)s.hedges);
+            put_line(top, text);
+            top->looked_at = now;
+            top->received = s.received;
+            top->drawn++;
+        }
+    }
+}
+
 /* As many lines as there is room for; the last table has them all. */
 static void draw_table(mr_top *top, bool last) {
     static const mr_line_kind order[] = {MR_LINE_OP, MR_LINE_WORK, MR_LINE_WAIT};
@@ -125,6 +146,7 @@ static void draw_table(mr_top *top, bool last) {
         }
     }
     draw_stream(top, room);
+    draw_servers(top, room);
     fflush(stderr);
 }
 
@@ -155,7 +177,7 @@ void mr_top_begin(mr_top *top, const mr_loader *loader, bool table, const char *
                   mr_progress *warn) {
     *top = (mr_top){.loader = loader, .table = table, .metrics = metrics, .warn = warn};
     top->in_place = mr_terminal(stderr);
-    top->next = mr_clock();
+    top->next = top->looked_at = mr_clock();
 }
 
 void mr_top_update(mr_top *top) {

@@ -14,9 +14,11 @@ typedef struct mr_top {
     const char *metrics; /* file, or NULL */
     mr_progress *warn;   /* who is told that the file cannot be written; NULL: nobody */
     bool warned;
-    double next; /* when to look again */
-    int columns; /* of the terminal when it was drawn */
-    int drawn;   /* lines of the table on the terminal now */
+    double next;      /* when to look again */
+    int columns;      /* of the terminal when it was drawn */
+    int drawn;        /* lines of the table on the terminal now */
+    double looked_at; /* at requests to servers, and bytes that had come by then */
+    int64_t received;
 } mr_top;
 
 /* A file that cannot be written ends no run: it is said once, and tried again. */

@@ -427,6 +427,9 @@ typedef struct mr_origin_stats {
     int64_t requests, retries, hedges; /* all; after a failure; for another that hung */
     int32_t in_flight, width;          /* now; how many there may be */
     double first_byte;                 /* seconds until an answer begins, a moving mean */
+    int64_t received;                  /* bytes by requests, up to now */
+    int64_t busy;                      /* answers that the server is: 429, 503 */
+    int64_t narrowed;                  /* how often more requests at once brought nothing */
 } mr_origin_stats;
 
 MR_API int32_t mr_loader_n_origins(const mr_loader *loader);

@@ -744,9 +744,11 @@ static PyObject *origin_dict(const mr_origin_stats *s) {
                       (long long)s->found, "bytes", (long long)s->bytes);
     PyObject *more =
         dict && s->requests > 0
-            ? Py_BuildValue("{s:L,s:L,s:L,s:i,s:d}", "requests", (long long)s->requests, "retries",
-                            (long long)s->retries, "hedges", (long long)s->hedges, "in_flight",
-                            (int)s->in_flight, "first_byte_seconds", s->first_byte)
+            ? Py_BuildValue("{s:L,s:L,s:L,s:i,s:i,s:d,s:L,s:L}", "requests", (long long)s->requests,
+                            "retries", (long long)s->retries, "hedges", (long long)s->hedges,
+                            "in_flight", (int)s->in_flight, "width", (int)s->width,
+                            "first_byte_seconds", s->first_byte, "received_bytes",
+                            (long long)s->received, "busy", (long long)s->busy)
             : NULL;
     if (more && PyDict_Update(dict, more) < 0) {
         Py_CLEAR(dict);

@@ -84,7 +84,7 @@ mr_status mr_far_pin_names(char **names, int32_t n, mr_error *err) {
         return MR_OK;
     }
     mr_far_line *line;
-    MR_TRY(mr_far_line_open(&line, err));
+    MR_TRY(mr_far_line_open(&line, NULL, err));
     mr_status status = MR_OK;
     for (int32_t i = 0; status == MR_OK && i < n; i += GROUP) {
         int32_t some = n - i < GROUP ? n - i : GROUP;
@@ -125,7 +125,7 @@ mr_status mr_far_read(const char *path, int64_t offset, size_t size, void *to, m
     if (size == 0) {
         return MR_OK;
     }
-    MR_TRY(mr_far_line_open(&line, err));
+    MR_TRY(mr_far_line_open(&line, NULL, err));
     mr_status status = read_pieces(line, path, offset, size, to, err);
     mr_far_line_close(line);
     return status;

@@ -4,7 +4,7 @@
  * A task is asked for until it is there or cannot be: a request that fails for now (a server that
  * is busy, a connection that breaks, bytes that stop coming) is sent again after a while, with more
  * time each time; one that hangs longer than others do is sent a second time beside the first.
- * How many requests are under way follows from what that brings: see pace in far_line.c. Whatever a
+ * How many requests are under way follows from what that brings: see far_pace.h. Whatever a
  * server sends, a task ends, with the bytes of the version it was asked for or with an error that
  * says which object, which bytes, what the server said and how often it was asked. */
 #ifndef MR_IO_FAR_LINE_H
@@ -32,9 +32,10 @@ typedef struct mr_far_task {
     mr_error err;
     size_t size; /* bytes that came */
     mr_far_pin version;
-    int32_t tries;                    /* requests */
-    int64_t begun, first_byte, ended; /* nanoseconds of the monotonic clock: asked for, the first
-                                         byte of the request that counted, done */
+    int32_t tries; /* requests */
+    /* Nanoseconds of the monotonic clock: asked for; the first request; of the one that counted,
+     * when it was sent and its first byte came; done. */
+    int64_t begun, first_sent, sent, first_byte, ended;
 
     /* the line's */
     mr_far_range range;
@@ -45,14 +46,24 @@ typedef struct mr_far_task {
     struct mr_far_task *next, *before;
 } mr_far_task;
 
+/* When a task is given up. 0, or no limits at all: as MILLRACE_FAR_ATTEMPTS (8), ..._SECONDS (600)
+ * and ..._STALL (20) say. */
+typedef struct mr_far_limits {
+    int64_t attempts; /* requests for it, at most */
+    int64_t seconds;  /* after these, none is sent again */
+    int64_t stall;    /* seconds without bytes after which a request has failed */
+} mr_far_limits;
+
 typedef struct mr_far_figures {
     int64_t requests, retries, hedges, bytes;
+    int64_t busy;             /* answers that say so: 429, 503 */
+    int64_t narrowed;         /* how often more requests at once brought nothing */
     int32_t in_flight, width; /* requests; how many there may be */
     double first_byte;        /* seconds until it came, a moving mean */
     double slow;              /* seconds after which a request is among the slowest hundredth */
 } mr_far_figures;
 
-mr_status mr_far_line_open(mr_far_line **out, mr_error *err);
+mr_status mr_far_line_open(mr_far_line **out, const mr_far_limits *limits, mr_error *err);
 void mr_far_line_close(mr_far_line *line); /* tasks end as cancelled; NULL is allowed */
 
 void mr_far_line_start(mr_far_line *line, mr_far_task *task);

@@ -250,7 +250,7 @@ mr_status mr_far_list(const char *path, mr_far_visit *visit, void *user, mr_erro
         mr_error_at_sample(err, -1, path);
         return MR_E_PARAM;
     }
-    MR_TRY(mr_far_line_open(&line, err));
+    MR_TRY(mr_far_line_open(&line, NULL, err));
     mr_status status = list_pages(line, &l, prefix, prefix_length);
     mr_far_line_close(line);
     free(l.page);

@@ -135,9 +135,9 @@ static mr_origin_stats origin_at(const mr_loader *loader, int32_t i) {
                                  .bytes = atomic_load(&intake->bytes_read) + beside.bytes_read};
     }
     const mr_origin *origin = &loader->origins[i];
-    mr_far_counts far = {.requests = 0};
+    mr_far_figures far = {.requests = 0};
     if (origin->class == &mr_object_origin) {
-        mr_far_origin_counts(loader->far, &far);
+        mr_far_origin_figures(loader->far, &far);
     }
     return (mr_origin_stats){.name = origin->class->name,
                              .asked = atomic_load(&origin->asked),
@@ -148,7 +148,10 @@ static mr_origin_stats origin_at(const mr_loader *loader, int32_t i) {
                              .hedges = far.hedges,
                              .in_flight = far.in_flight,
                              .width = far.width,
-                             .first_byte = far.first_byte};
+                             .first_byte = far.first_byte,
+                             .received = far.bytes,
+                             .busy = far.busy,
+                             .narrowed = far.narrowed};
 }
 
 mr_status mr_loader_origin(const mr_loader *loader, int32_t i, mr_origin_stats *out) {

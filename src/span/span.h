@@ -32,7 +32,11 @@
     X(MR_SPAN_START, "start", 'b', "worker processes are started")                                 \
     X(MR_SPAN_WAIT_PEER, "wait_peer", 's', "a worker waits for bytes from another node or rank")   \
     X(MR_SPAN_RECEIVE, "receive", 's', "bytes from another rank, from asking to having them")      \
-    X(MR_SPAN_SEND, "send", 's', "bytes on their way to another rank")
+    X(MR_SPAN_SEND, "send", 's', "bytes on their way to another rank")                             \
+    X(MR_SPAN_REQUEST_WAIT, "request_wait", 's',                                                   \
+      "bytes of an object, from asking for them to sending the request that brings them")          \
+    X(MR_SPAN_FIRST_BYTE, "first_byte", 's', "a request, from sending it to its first byte")       \
+    X(MR_SPAN_TRANSFER, "transfer", 's', "a request, from its first byte to its last")
 
 typedef enum mr_span_kind {
 #define MR_SPAN_ENUM(name, text, about, doc) name,

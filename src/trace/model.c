@@ -62,6 +62,18 @@ static double seconds_under_lock(const mr_figures *f) {
     return mr_divide(fmin(under_lock, f->seconds), fmax(f->made, f->samples));
 }
 
+/* Of samples a second that servers give, with so many requests in flight. */
+static double rate_of_servers(const mr_figures *f, double in_flight) {
+    double shared = f->transfer * mr_divide(in_flight, f->requests_in_flight);
+    double a_second = mr_divide(in_flight, f->first_byte + shared);
+    return a_second * mr_divide(f->made, f->requests);
+}
+
+static double rate_of_storage(const mr_figures *f) {
+    return f->requests > 0 ? rate_of_servers(f, fmax(f->requests_most, f->requests_in_flight))
+                           : mr_divide(f->reads_most, f->read_seconds);
+}
+
 mr_model mr_model_make(const mr_figures *f, int32_t threads) {
     double n = fmin(threads > 0 ? threads : f->threads, f->cpus);
     double all_cpu = f->cpu > 0 ? f->cpu + f->readers_cpu + f->deliver : 0;
@@ -69,7 +81,7 @@ mr_model mr_model_make(const mr_figures *f, int32_t threads) {
         .thread_seconds = seconds_per_sample(f, n),
         .cpu_seconds = mr_divide(all_cpu, f->made),
         .host_seconds = seconds_under_lock(f),
-        .storage = mr_divide(f->reads_most, f->read_seconds),
+        .storage = rate_of_storage(f),
     };
     model.threads = mr_divide(n, model.thread_seconds);
     model.cpus = mr_divide(f->cpus, model.cpu_seconds);
@@ -78,6 +90,15 @@ mr_model mr_model_make(const mr_figures *f, int32_t threads) {
     model.rate = mr_lower(mr_lower(model.threads, model.cpus),
                           mr_lower(model.host, mr_lower(model.storage, model.consumer)));
     return model;
+}
+
+double mr_model_kept(const mr_figures *f) {
+    mr_model m = mr_model_make(f, 0);
+    return mr_lower(mr_lower(m.threads, m.cpus), mr_lower(m.host, m.consumer));
+}
+
+double mr_model_requests(const mr_figures *f, double in_flight) {
+    return mr_lower(rate_of_servers(f, in_flight), mr_model_kept(f));
 }
 
 mr_model mr_model_alone(const mr_figures *f) {

@@ -8,7 +8,8 @@
  *     threads    min(threads, CPUs) / time of a thread per sample, waiting left out
  *     CPUs       CPUs / CPU time of all threads per sample, those that read and deliver included
  *     host lock  1 / time under the lock per sample
- *     storage    reads in flight / time of a read (Little's law: the most it has shown to give)
+ *     storage    reads in flight / time of a read (Little's law: the most it has shown to give);
+ *                of servers, requests in flight / time of a request
  *     consumer   samples / time the consumer spends on them
  *
  * What the run did is a lower bound of each. Where other programs took the CPUs, times are about as
@@ -68,6 +69,16 @@ typedef struct mr_figures {
     double reads_most;      /* that may be */
     double read_bytes;      /* per sample */
 
+    /* Of requests to servers. Seconds and bytes are means of those that brought something. */
+    double requests;           /* that ended; 0: nothing lies on servers */
+    double requests_in_flight; /* on average */
+    double requests_most;      /* that there may be at once */
+    double request_wait, first_byte, transfer, request_bytes;
+    double asked;    /* requests of the whole run, with those that failed */
+    double retries;  /* of them, after a failure */
+    double busy;     /* answers that the server is */
+    double narrowed; /* how often more of them at once brought nothing */
+
     double store_hits;             /* samples that a store had */
     double hit_seconds, hit_bytes; /* of a hit, on average */
     double check_rate;             /* bytes a second that this machine checks; 0: not known */
@@ -123,6 +134,11 @@ bool mr_model_cached(const mr_figures *figures, int32_t ops, mr_cached *out);
 /* Without the cache that the run's pipeline has; 0: it has none, or everything came from it. At
  * least so much, where ops behind the cache want a part of what the ops before it made whole. */
 double mr_model_uncached(const mr_figures *figures, bool *at_least);
+
+/* With so many requests to servers in flight, on average. Until its first byte a request waits by
+ * itself; the bytes of all share the line, so that more of them take longer each. */
+double mr_model_requests(const mr_figures *figures, double in_flight);
+double mr_model_kept(const mr_figures *figures); /* if reading took no time */
 
 /* ---- What both the model and the verdict count with ---- */
 static inline double mr_divide(double a, double b) {

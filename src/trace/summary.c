@@ -387,6 +387,9 @@ static void add_figure(builder *b, const mr_time_span *span, int32_t track) {
         [MR_SPAN_STORE_WAIT] = &f->store_wait,
         [MR_SPAN_READ] = &f->reads_in_flight,
         [MR_SPAN_FILL] = &f->fill,
+        [MR_SPAN_REQUEST_WAIT] = &f->request_wait,
+        [MR_SPAN_FIRST_BYTE] = &f->first_byte,
+        [MR_SPAN_TRANSFER] = &f->transfer,
     };
     if (sums[span->kind]) {
         *sums[span->kind] += here;
@@ -396,6 +399,7 @@ static void add_figure(builder *b, const mr_time_span *span, int32_t track) {
     bool ended = end > b->from && end <= b->to;
     bool made = span->kind == MR_SPAN_SAMPLE && ended && is_worker(b, track);
     f->made += made ? (double)mr_span_rows(span) : 0;
+    f->requests += span->kind == MR_SPAN_TRANSFER && ended;
     if (span->kind == MR_SPAN_STORE_READ && ended) {
         add_look(f, span, b->waited[track]);
     }
@@ -604,6 +608,20 @@ static void set_stream(mr_figures *f, const json_t *stream) {
     f->replayed = number_of(stream, "replayed");
 }
 
+/* Sums of the steady part become means of a request. */
+static void set_requests(mr_figures *f, const mr_times *transfer, const json_t *servers) {
+    f->requests_in_flight = mr_divide(f->first_byte + f->transfer, f->seconds);
+    f->request_wait = mr_divide(f->request_wait, f->requests);
+    f->first_byte = mr_divide(f->first_byte, f->requests);
+    f->transfer = mr_divide(f->transfer, f->requests);
+    f->request_bytes = transfer->timed ? transfer->bytes_in / (double)transfer->timed : 0;
+    f->requests_most = number_of(servers, "width");
+    f->asked = number_of(servers, "requests");
+    f->retries = number_of(servers, "retries");
+    f->busy = number_of(servers, "busy");
+    f->narrowed = number_of(servers, "narrowed");
+}
+
 static void set_figures(builder *b) {
     mr_summary *s = b->s;
     mr_figures *f = &s->figures;
@@ -626,6 +644,7 @@ static void set_figures(builder *b) {
     f->lost = mr_divide((double)s->trace->dropped, (double)(s->trace->dropped + s->trace->n_spans));
     f->refused = (double)json_integer_value(json_object_get(s->trace->end, "refused"));
     set_stream(f, json_object_get(s->trace->end, "stream"));
+    set_requests(f, &s->kinds[MR_SPAN_TRANSFER], json_object_get(s->trace->end, "servers"));
     walk(b, look_at_slowest);
     set_ops(b, f);
     set_foreign(b, f);

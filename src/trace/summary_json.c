@@ -287,6 +287,19 @@ static json_t *verdict_json(const mr_summary *s, bool *lost) {
     return object;
 }
 
+static void set_requests(json_t *object, const mr_figures *f, bool *lost) {
+    set(object, "requests", f->requests, lost);
+    set(object, "requests_in_flight", f->requests_in_flight, lost);
+    set(object, "requests_most", f->requests_most, lost);
+    set(object, "request_wait", f->request_wait, lost);
+    set(object, "first_byte", f->first_byte, lost);
+    set(object, "transfer", f->transfer, lost);
+    set(object, "request_bytes", f->request_bytes, lost);
+    set(object, "retries", f->retries, lost);
+    set(object, "busy", f->busy, lost);
+    set(object, "twice_the_requests", mr_model_requests(f, 2 * f->requests_in_flight), lost);
+}
+
 static json_t *figures_json(const mr_figures *f, bool *lost) {
     json_t *object = json_object();
     set(object, "seconds", f->seconds, lost);
@@ -305,6 +318,9 @@ static json_t *figures_json(const mr_figures *f, bool *lost) {
     set(object, "store_wait", f->store_wait, lost);
     set(object, "cpu", f->cpu, lost);
     set(object, "reads_in_flight", f->reads_in_flight, lost);
+    if (f->requests > 0) {
+        set_requests(object, f, lost);
+    }
     return object;
 }
 

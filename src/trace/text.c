@@ -48,9 +48,10 @@ static void put_table(FILE *out, const mr_summary *s) {
         }
     }
     fprintf(out, "  reading and the consumer\n");
-    static const mr_span_kind others[] = {MR_SPAN_READ,    MR_SPAN_WAIT_BATCH, MR_SPAN_DELIVER,
-                                          MR_SPAN_CONSUME, MR_SPAN_START,      MR_SPAN_RECEIVE,
-                                          MR_SPAN_SEND};
+    static const mr_span_kind others[] = {MR_SPAN_READ,    MR_SPAN_WAIT_BATCH,   MR_SPAN_DELIVER,
+                                          MR_SPAN_CONSUME, MR_SPAN_START,        MR_SPAN_RECEIVE,
+                                          MR_SPAN_SEND,    MR_SPAN_REQUEST_WAIT, MR_SPAN_FIRST_BYTE,
+                                          MR_SPAN_TRANSFER};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const mr_times *t = &s->kinds[others[i]];
         if (t->count > 0) {

@@ -15,9 +15,9 @@ static const double fed = 0.05, spare = 0.2;
 static const double many_lost = 0.1;
 
 const char *mr_bound_name(mr_bound bound) {
-    static const char *const names[] = {"unknown",  "balanced", "consumer", "storage",
-                                        "op",       "store",    "host",     "memory",
-                                        "overhead", "crowded",  "stream",   "network"};
+    static const char *const names[] = {"unknown", "balanced", "consumer", "storage",   "op",
+                                        "store",   "host",     "memory",   "overhead",  "crowded",
+                                        "stream",  "network",  "latency",  "bandwidth", "server"};
     return names[bound];
 }
 
@@ -415,9 +415,9 @@ static void add_behind(mr_verdict *v, const mr_figures *f) {
 static void find_bound(mr_verdict *out, const mr_figures *f) {
     if (is_full_of_holes(out, f) || is_too_short(out, f) || is_fed(out, f) || is_starved(out, f) ||
         mr_verdict_foreign(out, f) || is_crowded(out, f) || is_store_bound(out, f) ||
-        is_network_bound(out, f) || is_storage_bound(out, f) || is_host_bound(out, f) ||
-        has_straggler(out, f) || lacks_memory(out, f) || lacks_batches_ahead(out, f) ||
-        is_overhead_bound(out, f)) {
+        is_network_bound(out, f) || mr_verdict_far(out, f) || is_storage_bound(out, f) ||
+        is_host_bound(out, f) || has_straggler(out, f) || lacks_memory(out, f) ||
+        lacks_batches_ahead(out, f) || is_overhead_bound(out, f)) {
         return;
     }
     is_op_bound(out, f);
@@ -463,8 +463,13 @@ static void say_stations(lines *l, const mr_model *m, const mr_figures *f) {
     say_station(l, "CPUs", m->cpus, how);
     snprintf(how, sizeof how, "1 / %.3f ms under the lock per sample", 1e3 * m->host_seconds);
     say_station(l, "Python", m->host, how);
-    snprintf(how, sizeof how, "%.0f reads in flight / %.3f ms a read", f->reads_most,
-             1e3 * f->read_seconds);
+    if (f->requests > 0) {
+        snprintf(how, sizeof how, "up to %.0f requests in flight; %.3f ms + %.3f ms each now",
+                 f->requests_most, 1e3 * f->first_byte, 1e3 * f->transfer);
+    } else {
+        snprintf(how, sizeof how, "%.0f reads in flight / %.3f ms a read", f->reads_most,
+                 1e3 * f->read_seconds);
+    }
     say_station(l, "storage", m->storage, how);
     snprintf(how, sizeof how, "%.0f samples / %.3f s of the consumer", f->samples,
              f->consume + f->deliver);
@@ -520,6 +525,25 @@ static void say_predictions(lines *l, const mr_figures *f) {
     }
 }
 
+static void say_requests(lines *l, const mr_figures *f) {
+    if (f->requests <= 0 || f->requests_in_flight <= 0) {
+        return;
+    }
+    say(l,
+        "\n%.0f requests to servers, %.1f in flight: sent after %.2f ms, first byte %.2f ms later, "
+        "then %.2f ms for %.4g kB\n",
+        f->requests, f->requests_in_flight, 1e3 * f->request_wait, 1e3 * f->first_byte,
+        1e3 * f->transfer, f->request_bytes / 1e3);
+    say(l, "%.0f sent again after a failure, the server said %.0f times that it is busy\n",
+        f->retries, f->busy);
+    say(l, "predicted with other numbers of requests in flight, if the server keeps up\n");
+    for (double times = 0.5; times <= 4; times *= 2) {
+        double n = times * f->requests_in_flight;
+        say(l, "  %4.0f  %9.0f samples/s%s\n", n, mr_model_requests(f, n),
+            times == 1 ? "   (this run's)" : "");
+    }
+}
+
 static void say_cached(lines *l, const mr_figures *f, const mr_cached *c) {
     const mr_model m = mr_model_make(f, 0);
     say(l, "  after %-16s %9.0f samples/s   %.4g kB a sample, %.4g MB in all; ",
@@ -563,6 +587,7 @@ int mr_verdict_explain(const mr_verdict *v, const mr_figures *f, char *out, int 
     say_stations(&l, &v->model, f);
     say_threads(&l, f);
     say_predictions(&l, f);
+    say_requests(&l, f);
     say_caches(&l, f);
     return l.used;
 }

@@ -17,7 +17,12 @@ typedef enum mr_bound {
     MR_BOUND_OVERHEAD,
     MR_BOUND_CROWDED, /* other programs take the CPUs */
     MR_BOUND_STREAM,  /* it brings too little */
-    MR_BOUND_NETWORK  /* bytes of other nodes and ranks */
+    MR_BOUND_NETWORK, /* bytes of other nodes and ranks */
+    /* Of objects on servers: the time until an answer begins, the time its bytes take, and a server
+     * that does not do more at once. */
+    MR_BOUND_LATENCY,
+    MR_BOUND_BANDWIDTH,
+    MR_BOUND_SERVER
 } mr_bound;
 
 typedef enum mr_advice {
@@ -37,7 +42,9 @@ typedef enum mr_advice {
     MR_ADVISE_ALONE,     /* without other programs, or with fewer threads */
     MR_ADVISE_NO_CACHE,  /* it brings nothing */
     MR_ADVISE_SHARE,     /* let ranks make what their node keeps */
-    MR_ADVISE_VERSION    /* so that a cache may keep what a function makes */
+    MR_ADVISE_VERSION,   /* so that a cache may keep what a function makes */
+    MR_ADVISE_REQUESTS,  /* more of them at once */
+    MR_ADVISE_OBJECTS    /* kept on a disk of this machine */
 } mr_advice;
 
 typedef struct mr_verdict {

@@ -45,6 +45,9 @@ static inline void conclude(mr_verdict *v, mr_bound bound, const char *title) {
     snprintf(v->title, sizeof v->title, "%s", title);
 }
 
+/* The questions about objects on servers; false: they do not hold the run up. */
+bool mr_verdict_far(mr_verdict *v, const mr_figures *f);
+
 /* The questions about loaders that are not ours; false: none is answered by yes. */
 bool mr_verdict_foreign(mr_verdict *v, const mr_figures *f);
 

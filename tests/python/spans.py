@@ -9,7 +9,7 @@ import numpy as np
 
 KINDS = ["read", "fill", "op", "fused", "part", "sample", "seal", "wait_read", "wait_work",
          "wait_batch", "deliver", "consume", "wait_host", "store_read", "store_write", "store_wait",
-         "start", "wait_peer", "receive", "send"]
+         "start", "wait_peer", "receive", "send", "request_wait", "first_byte", "transfer"]
 SPAN = np.dtype([("start", "<u8"), ("duration", "<u8"), ("item", "<i8"), ("batch", "<u4"),
                  ("bytes_in", "<u4"), ("bytes_out", "<u4"), ("kind", "u1"), ("n_ops", "u1"),
                  ("op", "<u2"), ])

@@ -3,6 +3,7 @@
 objects so that a run fetches nothing."""
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -89,6 +90,35 @@ def test_check_of_an_address_is_that_of_the_folder(data, server, tmp_path, kind)
     here = json.loads(millrace("check", near, "--json").stdout)
     assert there["stages"][0]["type"] == here["stages"][0]["type"]
     assert there["fields"] == here["fields"]
+
+
+def test_requests_are_shown_and_traced(data, server, tmp_path):  # noqa: F811
+    far = write(tmp_path / "far.json", SOURCES["tar"](server), shuffle=True, epochs=2)
+    trace, metrics = tmp_path / "t.trace", tmp_path / "m.prom"
+    shown = millrace("run", far, "--no-digest", "--top", "--metrics", metrics, "--trace", trace)
+    line = re.search(r"^requests +([\d,]+)  .*/s, \d+ of \d+ at once, 0 retries, \d+ twice$", shown.stderr, re.M)
+    requests = int(line[1].replace(",", ""))
+    figures = dict(x.split() for x in metrics.read_text().splitlines() if x.startswith("millrace_server"))
+    assert int(figures["millrace_server_requests_total"]) == requests
+    assert int(figures["millrace_server_bytes_total"]) > 0
+
+    report = json.loads(millrace("report", trace, "--json").stdout)
+    spans = {k: report["kinds"][k] for k in ("request_wait", "first_byte", "transfer")}
+    assert 0 < spans["transfer"]["count"] <= requests
+    assert len({span["count"] for span in spans.values()}) == 1
+    # A sample's bytes come by one request here: what it took lies within what the load took.
+    assert sum(span["total"] for span in spans.values()) <= 1.01 * report["kinds"]["read"]["total"]
+    told = report["figures"]
+    assert told["requests_in_flight"] > 0 and told["requests_most"] >= 2
+    assert "requests to servers" in millrace("explain", trace).stdout
+
+
+def test_progress_shows_bytes_and_requests(data, server, tmp_path):  # noqa: F811
+    far = write(tmp_path / "far.json", SOURCES["tar"](server), shuffle=True, epochs=3)
+    script = tmp_path / "typescript"
+    subprocess.run(["script", "-qec", f"stty cols 140; '{COMMAND}' run '{far}' --no-digest --consume 20ms", script],
+                   check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=120)
+    assert re.search(rb"B/s by \d+ requests?", script.read_bytes())
 
 
 def test_check_names_the_server_that_is_not_there(tmp_path):

@@ -238,7 +238,7 @@ static void done(mr_far_task *task) {
 static void read_whole(const char *mode, int number, whole_object *o) {
     char url[128];
     mr_far_line *line = NULL;
-    CHECK_INT(mr_far_line_open(&line, &err), ==, MR_OK);
+    CHECK_INT(mr_far_line_open(&line, NULL, &err), ==, MR_OK);
     mr_far_task task = {.path = address(url, sizeof url, mode, number, false),
                         .length = -1,
                         .limit = FAR_BYTES,

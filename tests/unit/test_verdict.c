@@ -100,6 +100,80 @@ TEST(slow_network) {
     expect(&f, MR_BOUND_STORAGE, MR_ADVISE_READS);
 }
 
+/* 10,000 samples in 10 s by 1,000 requests a second, of which workers wait for most. */
+static mr_figures far_run(void) {
+    mr_figures f = busy_run();
+    f.work = f.cpu = 5;
+    f.wait_read = 14.8;
+    f.requests = f.asked = f.made;
+    f.requests_in_flight = 20;
+    f.requests_most = 64;
+    f.first_byte = 0.019;
+    f.transfer = 0.001;
+    f.request_bytes = 100000;
+    return f;
+}
+
+TEST(latency_of_servers) {
+    mr_figures f = far_run();
+    expect(&f, MR_BOUND_LATENCY, MR_ADVISE_REQUESTS);
+    mr_verdict v = judge(&f);
+    CHECK_TEXT(v.title, "latency-bound");
+    CHECK_TEXT(mr_bound_name(v.bound), "latency");
+    CHECK_HAS(v.evidence, "19.0 ms, 20.0 of at most 64 requests are in flight, 100.0 MB/s");
+    CHECK_HAS(v.change, "with 40 requests in flight: predicted 1905 samples/s");
+    f.requests_in_flight = 60; /* all that may be */
+    expect(&f, MR_BOUND_LATENCY, MR_ADVISE_OBJECTS);
+    CHECK_HAS(judge(&f).change, "many samples into one object");
+}
+
+TEST(bandwidth_of_servers) {
+    mr_figures f = far_run();
+    f.first_byte = 0.002;
+    f.transfer = 0.018;
+    expect(&f, MR_BOUND_BANDWIDTH, MR_ADVISE_OBJECTS);
+    CHECK_TEXT(judge(&f).title, "bandwidth-bound");
+    CHECK_HAS(judge(&f).evidence, "100.0 MB/s with 20.0 requests in flight, 90 %");
+    CHECK_HAS(judge(&f).change, "more requests would share the same line");
+    CHECK(mr_model_requests(&f, 40) < 1.06 * mr_model_requests(&f, 20));
+}
+
+TEST(a_server_that_does_no_more) {
+    mr_figures f = far_run();
+    f.retries = 501; /* of 10,000 requests */
+    expect(&f, MR_BOUND_SERVER, MR_ADVISE_OBJECTS);
+    CHECK_HAS(judge(&f).evidence, "failed 501 of 10000 requests");
+    f.retries = 499;
+    expect(&f, MR_BOUND_LATENCY, MR_ADVISE_REQUESTS);
+    f.retries = 0;
+    f.busy = 600;
+    expect(&f, MR_BOUND_SERVER, MR_ADVISE_OBJECTS);
+    CHECK_HAS(judge(&f).evidence, "said 600 times that they are busy");
+    f.busy = 0;
+    f.narrowed = 3;
+    f.requests_most = 21;
+    expect(&f, MR_BOUND_SERVER, MR_ADVISE_OBJECTS);
+    CHECK_HAS(judge(&f).evidence, "more than 21 requests at once brought nothing");
+    CHECK_TEXT(judge(&f).title, "server-bound");
+}
+
+TEST(servers_that_keep_up_hold_nothing_up) {
+    mr_figures f = far_run();
+    f.work = f.cpu = 19;
+    f.wait_read = 0.5;
+    CHECK_INT(judge(&f).bound, ==, MR_BOUND_OP);
+}
+
+TEST(the_arithmetic_says_what_more_requests_bring) {
+    mr_figures f = far_run();
+    mr_verdict v = judge(&f);
+    char text[8192];
+    CHECK(mr_verdict_explain(&v, &f, text, sizeof text) < (int)sizeof text);
+    CHECK_HAS(text, "10000 requests to servers, 20.0 in flight");
+    CHECK_HAS(text, "    20       1000 samples/s   (this run's)");
+    CHECK_HAS(text, "    40       1905 samples/s");
+}
+
 TEST(slow_op_on_all_cpus_is_cached) {
     mr_figures f = busy_run();
     f.cpu = -1; /* not known */

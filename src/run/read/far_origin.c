@@ -40,7 +40,7 @@ struct mr_far_origin {
     pthread_mutex_t lock; /* of what follows */
     question *first;
     bool stopping;
-    mr_far_counts counts;
+    mr_far_figures figures;
 
     question *head; /* the thread's: taken, and waiting for memory */
 };
@@ -121,8 +121,44 @@ static void refuse(question *q, mr_status code, const mr_error *err) {
     answer(q);
 }
 
+/* ---- Spans of requests ---- */
+/* Moments of a task are the monotonic clock's, of which `zero` is a tick's. */
+static uint64_t tick_at(mr_tick_rate rate, int64_t zero, int64_t moment) {
+    double since = (double)(moment - zero) / rate.ns_per_tick;
+    return rate.start + (since > 0 ? (uint64_t)since : 0);
+}
+
+static void add_span(const question *q, mr_span_kind kind, uint64_t start, uint64_t end,
+                     size_t bytes) {
+    const uint32_t size = bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
+    const mr_time_span span = {.start = start,
+                               .duration = end > start ? end - start : 0,
+                               .item = q->load->block.first,
+                               .batch = MR_SPAN_NO_BATCH,
+                               .bytes_in = size,
+                               .bytes_out = size,
+                               .kind = (uint8_t)kind};
+    mr_track_add(q->far->track, &span);
+}
+
+static void add_spans(const question *q, const mr_far_task *task) {
+    static const mr_span_kind kinds[] = {MR_SPAN_REQUEST_WAIT, MR_SPAN_FIRST_BYTE,
+                                         MR_SPAN_TRANSFER};
+    const int64_t moments[] = {task->begun, task->sent, task->first_byte, task->ended};
+    const mr_ticks *clock = q->far->track->clock;
+    const mr_tick_rate rate = mr_ticks_rate(clock);
+    const int64_t zero = mr_ticks_zero(clock, rate);
+    for (int i = 0; i < 3; i++) {
+        add_span(q, kinds[i], tick_at(rate, zero, moments[i]), tick_at(rate, zero, moments[i + 1]),
+                 task->size);
+    }
+}
+
 static void task_done(mr_far_task *task) {
     question *q = task->user;
+    if (task->status == MR_OK) {
+        add_spans(q, task);
+    }
     if (task->status < 0) {
         mr_load_fail(q->load, task->status, &task->err);
     }
@@ -325,13 +361,7 @@ static bool note_state(mr_far_origin *far) {
     mr_far_line_figures(far->line, &now);
     pthread_mutex_lock(&far->lock);
     bool stopping = far->stopping;
-    far->counts = (mr_far_counts){.requests = now.requests,
-                                  .retries = now.retries,
-                                  .hedges = now.hedges,
-                                  .bytes = now.bytes,
-                                  .in_flight = now.in_flight,
-                                  .width = now.width,
-                                  .first_byte = now.first_byte};
+    far->figures = now;
     pthread_mutex_unlock(&far->lock);
     return stopping;
 }
@@ -431,7 +461,7 @@ static mr_status open_parts(mr_far_origin *far, mr_tracks *tracks, mr_error *err
     if (!far->track) {
         return mr_fail_memory(err, sizeof(mr_track));
     }
-    MR_TRY(mr_far_line_open(&far->line, err));
+    MR_TRY(mr_far_line_open(&far->line, NULL, err));
     return mr_threads_start(&far->thread, 1, "mr-far", far_main, far, 0, err);
 }
 
@@ -462,9 +492,9 @@ void mr_far_origin_close(mr_far_origin *far) {
     mr_free(far);
 }
 
-void mr_far_origin_counts(mr_far_origin *far, mr_far_counts *out) {
+void mr_far_origin_figures(mr_far_origin *far, mr_far_figures *out) {
     pthread_mutex_lock(&far->lock);
-    *out = far->counts;
+    *out = far->figures;
     pthread_mutex_unlock(&far->lock);
 }
 

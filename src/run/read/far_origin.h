@@ -5,23 +5,18 @@
 #ifndef MR_RUN_FAR_ORIGIN_H
 #define MR_RUN_FAR_ORIGIN_H
 
+#include "io/far_line.h"
 #include "run/child.h"
 #include "run/read/origin.h"
 #include "span/track.h"
 
 typedef struct mr_far_origin mr_far_origin;
 
-typedef struct mr_far_counts {
-    int64_t requests, retries, hedges, bytes;
-    int32_t in_flight, width;
-    double first_byte; /* seconds */
-} mr_far_counts;
-
 /* *out stays NULL where no dataset has anything on a server. */
 mr_status mr_far_origin_open(mr_far_origin **out, const mr_children *children, mr_tracks *tracks,
                              mr_error *err);
 void mr_far_origin_close(mr_far_origin *far); /* NULL is allowed */
-void mr_far_origin_counts(mr_far_origin *far, mr_far_counts *out);
+void mr_far_origin_figures(mr_far_origin *far, mr_far_figures *out);
 
 extern const mr_origin_class mr_object_origin;
 

@@ -16,9 +16,9 @@ void mr_far_origin_close(mr_far_origin *far) {
     (void)far;
 }
 
-void mr_far_origin_counts(mr_far_origin *far, mr_far_counts *out) {
+void mr_far_origin_figures(mr_far_origin *far, mr_far_figures *out) {
     (void)far;
-    *out = (mr_far_counts){.requests = 0};
+    *out = (mr_far_figures){.requests = 0};
 }
 
 static mr_answer ask(void *state, struct mr_load *load) {

@@ -49,6 +49,22 @@ static void put_stream(FILE *out, const mr_stream_stats *s) {
     }
 }
 
+static void put_servers(FILE *out, const mr_origin_stats *s) {
+    put_value(out, "server_requests_total", "counter", "Requests to servers.", (double)s->requests);
+    put_value(out, "server_retries_total", "counter", "Requests sent again after a failure.",
+              (double)s->retries);
+    put_value(out, "server_hedges_total", "counter", "Requests sent beside one that hung.",
+              (double)s->hedges);
+    put_value(out, "server_busy_total", "counter", "Answers that the server is busy.",
+              (double)s->busy);
+    put_value(out, "server_bytes_total", "counter", "Bytes that servers sent.",
+              (double)s->received);
+    put_value(out, "server_requests_in_flight", "gauge", "Requests under way.", s->in_flight);
+    put_value(out, "server_requests_allowed", "gauge", "Requests that may be under way.", s->width);
+    put_value(out, "server_first_byte_seconds", "gauge",
+              "Time until an answer begins, a moving mean.", s->first_byte);
+}
+
 /* Ops of one name are told apart by their place. */
 static void put_line(FILE *out, const mr_line *line, int32_t place) {
     char label[128];
@@ -89,6 +105,12 @@ mr_status mr_loader_metrics(const mr_loader *loader, char **out, mr_error *err) 
     mr_stream_stats stream = {.size = (uint32_t)sizeof stream};
     if (mr_loader_stream(loader, &stream) == MR_OK) {
         put_stream(memory, &stream);
+    }
+    mr_origin_stats origin = {.size = (uint32_t)sizeof origin};
+    for (int32_t i = 0; mr_loader_origin(loader, i, &origin) == MR_OK; i++) {
+        if (origin.requests > 0) {
+            put_servers(memory, &origin);
+        }
     }
     put_lines(memory, loader);
     bool lost = ferror(memory) != 0;

@@ -202,6 +202,19 @@ static json_t *stream_json(const mr_loader *loader) {
                      (json_int_t)s.kept, "starved_ns", (json_int_t)s.starved_ns);
 }
 
+/* NULL where nothing lies on servers. */
+static json_t *servers_json(const mr_loader *loader) {
+    mr_far_figures f;
+    if (!loader->far) {
+        return NULL;
+    }
+    mr_far_origin_figures(loader->far, &f);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "requests", (json_int_t)f.requests, "retries",
+                     (json_int_t)f.retries, "hedges", (json_int_t)f.hedges, "bytes",
+                     (json_int_t)f.bytes, "busy", (json_int_t)f.busy, "narrowed",
+                     (json_int_t)f.narrowed, "width", (json_int_t)f.width);
+}
+
 static char *end_text(const mr_loader *loader) {
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
@@ -214,6 +227,10 @@ static char *end_text(const mr_loader *loader) {
     json_t *stream = stream_json(loader);
     if (stream) {
         json_object_set_new(end, "stream", stream);
+    }
+    json_t *servers = servers_json(loader);
+    if (servers) {
+        json_object_set_new(end, "servers", servers);
     }
     int32_t *fused = fused_lengths(loader);
     mr_trace_end(end, &loader->tracks, loader->drain, fused);

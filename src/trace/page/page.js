@@ -12,7 +12,8 @@
     read: "read", fill: "source", sample: "sample", seal: "sealing a batch", wait_read: "waiting for a read",
     wait_work: "without work", wait_batch: "waiting for a batch", deliver: "delivering", consume: "consuming",
     wait_host: "waiting for Python's lock", store_read: "reading the store", store_write: "writing the store",
-    store_wait: "waiting for the store", wait_peer: "waiting for another rank", receive: "receiving", send: "sending"
+    store_wait: "waiting for the store", wait_peer: "waiting for another rank", receive: "receiving", send: "sending",
+    request_wait: "waiting to be asked for", first_byte: "waiting for the first byte", transfer: "bytes coming in"
   };
 
   /* ---- Elements and numbers ---- */

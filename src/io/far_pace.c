@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* far_pace.c - see far_pace.h. */
+#include "io/far_pace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_WIDTH = 32, LEAST_WIDTH = 2, REST = 16, REST_WHEN_BUSY = 4 };
+
+/* ---- Width ---- */
+static void set_width(mr_far_pace *pace, double width) {
+    pace->width = width < LEAST_WIDTH            ? LEAST_WIDTH
+                  : width > MR_FAR_MOST_REQUESTS ? MR_FAR_MOST_REQUESTS
+                                                 : width;
+}
+
+static void begin_window(mr_far_pace *pace, int64_t now) {
+    pace->window_began = now;
+    pace->window_bytes = 0;
+    pace->window_done = 0;
+    pace->was_full = true;
+}
+
+static void end_window(mr_far_pace *pace, int64_t now) {
+    double seconds = (double)(now - pace->window_began) * 1e-9;
+    double rate = (double)pace->window_bytes / (seconds > 0 ? seconds : 1e-9);
+    if (pace->was_full && pace->rest > 0) {
+        pace->rest--;
+        pace->best_rate = 0.8 * pace->best_rate + 0.2 * rate;
+    } else if (pace->was_full && rate > 1.05 * pace->best_rate) {
+        pace->best_rate = rate;
+        set_width(pace, pace->width * 1.5);
+    } else if (pace->was_full) {
+        set_width(pace, pace->width / 1.5);
+        pace->rest = REST;
+        pace->narrowed++;
+    }
+    begin_window(pace, now);
+}
+
+void mr_far_pace_begin(mr_far_pace *pace, int64_t now) {
+    *pace = (mr_far_pace){.width = FIRST_WIDTH, .slow_at = -1};
+    begin_window(pace, now);
+}
+
+void mr_far_pace_done(mr_far_pace *pace, size_t bytes, double first_byte, bool waiting,
+                      int64_t now) {
+    pace->window_bytes += (int64_t)bytes;
+    pace->times[pace->n_times++ % MR_FAR_TIMES] = first_byte;
+    pace->was_full = pace->was_full && waiting;
+    if (++pace->window_done >= 2 * (int32_t)pace->width) {
+        end_window(pace, now);
+    }
+}
+
+void mr_far_pace_busy(mr_far_pace *pace, int64_t now) {
+    set_width(pace, pace->width / 2);
+    pace->best_rate = 0;
+    pace->rest = REST_WHEN_BUSY;
+    begin_window(pace, now);
+}
+
+/* ---- Slow requests ---- */
+static int compare_times(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A request that is only a little slower than most would come soon anyway, and a second one would
+ * cost the server as much as the first. */
+static double slow_of(const mr_far_pace *pace) {
+    enum { ENOUGH = 32 };
+    const double floor = 0.02, unknown = 5;
+    double sorted[MR_FAR_TIMES];
+    int32_t n = pace->n_times < MR_FAR_TIMES ? pace->n_times : MR_FAR_TIMES;
+    if (n < ENOUGH) {
+        return unknown;
+    }
+    memcpy(sorted, pace->times, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_times);
+    double time = sorted[n - 1 - n / 100], half = 2 * sorted[n / 2];
+    time = time > half ? time : half;
+    return time > floor ? time : floor;
+}
+
+double mr_far_pace_slow(mr_far_pace *pace) {
+    enum { STEP = 16 }; /* requests after which it is worth looking again */
+    if (pace->slow_at < 0 || pace->n_times - pace->slow_at >= STEP) {
+        pace->slow = slow_of(pace);
+        pace->slow_at = pace->n_times;
+    }
+    return pace->slow;
+}
