@@ -8,7 +8,11 @@
  *     lack    it waits: more of what the workers wait for, tried against what there is, and kept
  *             only where the rate grows. Threads that were given back come back at once.
  *     even    nothing changes
- *     slack   it hardly waits: threads that would idle are given back */
+ *     slack   it hardly waits: threads that would idle are given back
+ *
+ * Rates vary by themselves, above all where others use the machine too. How much is learned from
+ * neighbouring intervals under one setting, and a trial goes on until what the change brings stands
+ * out from that. */
 #ifndef MR_PLAN_ADAPT_H
 #define MR_PLAN_ADAPT_H
 
@@ -22,13 +26,15 @@ typedef struct mr_setting {
     int64_t bytes;    /* that read-ahead may hold */
 } mr_setting;
 
-/* What was seen in an interval, under one setting. Times in seconds; those of threads summed. */
+/* What was seen in an interval, under one setting. Times in seconds; those of threads summed. What
+ * is left of `busy` workers spent in each other's way, or waiting for something unknown. */
 typedef struct mr_sight {
     double seconds, samples;
     double waited;     /* by the consumer, for batches */
     double busy;       /* by workers that had work ... */
-    double reading;    /* ... of which they waited for reads ... */
-    double computing;  /* ... and of which they had a CPU */
+    double reading;    /* ... of which they waited for reads, ... */
+    double computing;  /* ... had a CPU, ... */
+    double queued;     /* ... and could have used one that others had; 0 where nobody knows */
     bool memory_short; /* a read waited for memory */
 } mr_sight;
 
@@ -41,19 +47,32 @@ typedef enum mr_adapt_move {
     MR_N_MOVES
 } mr_adapt_move;
 
+/* Rates of neighbouring intervals are compared in pairs, as logarithms. */
+typedef struct mr_trial {
+    mr_adapt_move move; /* MR_N_MOVES: none is under way */
+    bool is_changed;    /* the running interval is under the changed setting */
+    bool is_second;     /* ... and the second of its pair */
+    double first;       /* the rate of the pair's first interval */
+    int32_t pairs;
+    double sum, squares; /* of what the change brought in each */
+} mr_trial;
+
 typedef struct mr_adapt {
     mr_setting least, most; /* limits */
     mr_setting base;        /* the best so far */
     double clock;           /* seconds of all intervals */
     double due[MR_N_MOVES], pause[MR_N_MOVES];
+    bool small[MR_N_MOVES];  /* a large step was tried, and brought nothing */
     uint32_t threads_enough; /* more were tried, and brought nothing */
     uint32_t threads_needed; /* fewer were tried, and the consumer waited ... */
     double needed_until;     /* ... which is forgotten then */
     double needed_pause, lowered;
-    int32_t slack; /* intervals in a row */
-    int32_t phase; /* of a trial: 0 none, then changed, base, changed */
-    mr_adapt_move move;
-    double rate; /* of the last interval under the base */
+    int32_t slack;   /* intervals in a row ... */
+    double at_work;  /* ... and the most threads that were busy in one of them */
+    double rate;     /* of the last interval, 0: under another setting than the next */
+    double variance; /* of the logarithm of a rate from interval to interval ... */
+    int32_t seen;    /* ... from so many */
+    mr_trial trial;
 } mr_adapt;
 
 /* Limits that are equal to the start are kept to. */

@@ -2,8 +2,12 @@
 /* adapt.c - see adapt.h. */
 #include "run/adapt.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "run/loader.h"
 
@@ -31,6 +35,29 @@ static double cpu_seconds(const mr_loader *loader) {
     return seconds;
 }
 
+/* How long a thread was ready and had no CPU; -1: nobody knows. */
+static double seconds_queued(int32_t thread) {
+    char path[64], text[128] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", (int)thread);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    const char *second = n > 0 ? strchr(text, ' ') : NULL; /* "computed queued slices", in ns */
+    return second ? 1e-9 * strtod(second, NULL) : -1;
+}
+
+static double all_queued(const mr_loader *loader) {
+    double sum = 0;
+    for (uint32_t i = 0; i < loader->n_workers && sum >= 0; i++) {
+        int32_t thread = atomic_load(&loader->workers[i].thread);
+        double queued = thread ? seconds_queued(thread) : 0;
+        sum = queued < 0 ? -1 : sum + queued;
+    }
+    return sum;
+}
+
 static mr_adapt_mark mark_now(const mr_loader *loader, int64_t at) {
     mr_tally_sum reading;
     mr_intake *intake = loader->readahead ? mr_readahead_intake(loader->readahead) : NULL;
@@ -43,7 +70,16 @@ static mr_adapt_mark mark_now(const mr_loader *loader, int64_t at) {
                            .short_of_memory = intake ? atomic_load(&intake->short_of_memory) : 0,
                            .busy = tick * ticks_of_work(loader),
                            .reading = tick * (double)reading.ticks,
-                           .computing = cpu_seconds(loader)};
+                           .computing = cpu_seconds(loader),
+                           .queued = all_queued(loader)};
+}
+
+/* Where nobody knows, no thread is in another's way: taking them for locks, what other programs
+ * take would cost threads. */
+static double queued_between(const mr_adapt_mark *from, const mr_adapt_mark *to) {
+    double known = to->computing - from->computing + to->reading - from->reading;
+    return from->queued < 0 || to->queued < 0 ? to->busy - from->busy - known
+                                              : to->queued - from->queued;
 }
 
 static mr_sight sight_between(const mr_adapt_mark *from, const mr_adapt_mark *to) {
@@ -53,6 +89,7 @@ static mr_sight sight_between(const mr_adapt_mark *from, const mr_adapt_mark *to
                       .busy = to->busy - from->busy,
                       .reading = to->reading - from->reading,
                       .computing = to->computing - from->computing,
+                      .queued = queued_between(from, to),
                       .memory_short = to->short_of_memory > from->short_of_memory};
 }
 

@@ -15,8 +15,8 @@ struct mr_loader;
 typedef struct mr_adapt_mark {
     int64_t at; /* nanoseconds */
     int64_t samples, batches, waited;
-    int64_t short_of_memory;         /* reads */
-    double busy, reading, computing; /* seconds of all workers */
+    int64_t short_of_memory;                 /* reads */
+    double busy, reading, computing, queued; /* seconds of all workers; queued: -1 if unknown */
 } mr_adapt_mark;
 
 typedef struct mr_adapter {

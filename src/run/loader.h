@@ -62,6 +62,7 @@ typedef struct mr_worker {
     const mr_dataset *fetched_from;
     int64_t looked_batch, looked_slot; /* up to where it looked for samples to help with */
     _Atomic uint64_t busy;             /* ticks at work, waiting for reads included */
+    _Atomic int32_t thread;            /* the system's number for it; 0: it has not begun */
 } mr_worker;
 
 struct mr_loader {

@@ -2,6 +2,7 @@
 /* worker.c - what a worker thread does: take a ticket, make its samples, finish it. */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "plan/order.h"
@@ -485,6 +486,7 @@ void *mr_worker_main(void *context) {
     mr_worker *worker = context;
     mr_ticket ticket;
     mr_track_attach(worker->track);
+    atomic_store(&worker->thread, (int32_t)gettid());
     uint64_t begun = mr_track_now(worker->track);
     while (draw(worker, &ticket) && await_batch(worker, &ticket)) {
         if (ticket.waited) {
