@@ -80,6 +80,9 @@ static mr_status add_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq_by
                             mr_pq_added add) {
     mr_pq_vector *vector = state->vector;
     uint8_t *to = next_slot(state);
+    if (add.values < add.slots) {
+        MR_TRY(mr_pq_move_dictionary(state));
+    }
     MR_TRY(mr_pq_values(state, encoding, bytes, to, add.values));
     if (add.values < add.slots) {
         spread(to, vector->valid + vector->n_slots, add.slots, add.values, state->width);
@@ -249,6 +252,25 @@ static mr_status use_numbers(mr_pq_chunk_state *state, mr_pq_bytes page, int64_t
     return MR_OK;
 }
 
+/* A dictionary that may be the column itself is decompressed to where its values are to be: see
+ * is_there in values.c. */
+static bool may_be_column(const page_reader *reader, const mr_pq_header *header) {
+    const mr_pq_chunk_state *state = reader->state;
+    return reader->chunk->codec != MR_PQ_UNCOMPRESSED && state->vector->n_slots == 0 &&
+           state->column->physical != MR_PQ_BOOLEAN && header->n_values <= state->capacity &&
+           header->n_values >= state->capacity / 2 &&
+           (size_t)header->unpacked_size == (size_t)header->n_values * state->width;
+}
+
+static mr_status unpack_as_column(page_reader *reader, const mr_pq_header *header, mr_pq_bytes in) {
+    mr_pq_chunk_state *state = reader->state;
+    state->dictionary = state->vector->values;
+    state->n_dictionary = header->n_values;
+    state->in_place = true;
+    return mr_pq_unpack(state->decoder->codecs, reader->chunk->codec, in, state->vector->values,
+                        (size_t)header->unpacked_size, state->err);
+}
+
 static mr_status dictionary_page(page_reader *reader, const mr_pq_header *header, mr_pq_bytes in) {
     mr_pq_chunk_state *state = reader->state;
     bool strings = state->column->physical == MR_PQ_BYTES;
@@ -260,11 +282,18 @@ static mr_status dictionary_page(page_reader *reader, const mr_pq_header *header
         return mr_fail(state->err, MR_E_UNSUPPORTED, "the dictionary is in encoding %s (%d)",
                        mr_pq_encoding_name(header->encoding), header->encoding);
     }
+    if (!strings && may_be_column(reader, header)) {
+        return unpack_as_column(reader, header, in);
+    }
     MR_TRY(unpacked(reader, in, (size_t)header->unpacked_size, true, strings, &page));
     MR_TRY(strings ? use_strings(state, page, header->n_values)
                    : use_numbers(state, page, header->n_values));
     state->n_dictionary = header->n_values;
     return MR_OK;
+}
+
+static bool is_dictionary(int32_t encoding) {
+    return encoding == MR_PQ_PLAIN_DICTIONARY || encoding == MR_PQ_RLE_DICTIONARY;
 }
 
 static mr_status data_page(page_reader *reader, const mr_pq_header *header, mr_pq_bytes in) {
@@ -275,6 +304,9 @@ static mr_status data_page(page_reader *reader, const mr_pq_header *header, mr_p
     }
     if (state->column->max_rep == 0 && header->n_values > reader->rows - rows) {
         return mr_fail(state->err, MR_E_CORRUPT, "the pages have more rows than the footer says");
+    }
+    if (!is_dictionary(header->encoding)) {
+        MR_TRY(mr_pq_move_dictionary(state));
     }
     MR_TRY(header->type == MR_PQ_DATA_PAGE ? data_page_v1(reader, header, in)
                                            : data_page_v2(reader, header, in));

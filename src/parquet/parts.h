@@ -122,6 +122,7 @@ typedef struct mr_pq_chunk_state {
     int64_t capacity; /* slots */
     const void *dictionary;
     int64_t n_dictionary; /* -1: none was met */
+    bool in_place;        /* the dictionary lies where the vector's values are to be */
 } mr_pq_chunk_state;
 
 /* At least so many bytes, of which 32 more may be read; contents are lost. NULL: out of memory. */
@@ -163,6 +164,10 @@ int64_t mr_pq_list_capacity(const mr_pq_chunk_state *state, int32_t depth, int64
 mr_status mr_pq_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq_bytes bytes, void *out,
                        int64_t n);
 mr_status mr_pq_damaged(mr_pq_chunk_state *state, int32_t encoding);
+
+/* Before something other than its own entries is written where the dictionary lies: it moves away.
+ */
+mr_status mr_pq_move_dictionary(mr_pq_chunk_state *state);
 
 /* ---- Forms of values (convert.c) ---- */
 /* Bytes of a slot while pages are decoded, and of one in the vector. */
