@@ -110,7 +110,7 @@ struct mr_pq_decoder {
     mr_pq_codecs *codecs;
     const mr_allocator *allocator;
     int64_t limit;
-    mr_pq_scratch page, dictionary, def, rep, lengths, prefixes, saved;
+    mr_pq_scratch page, dictionary, def, rep, lengths, prefixes, saved, unmapped;
 };
 
 typedef struct mr_pq_chunk_state {
@@ -118,10 +118,11 @@ typedef struct mr_pq_chunk_state {
     const mr_pq_column *column;
     mr_pq_vector *vector;
     mr_error *err;
-    size_t width;     /* bytes of a slot in its physical form */
+    size_t width;     /* bytes of a slot in its physical form, or of what it is mapped to */
     int64_t capacity; /* slots */
     const void *dictionary;
     int64_t n_dictionary; /* -1: none was met */
+    const mr_pq_map *map; /* NULL: values go into the vector as they are */
     bool in_place;        /* the dictionary lies where the vector's values are to be */
 } mr_pq_chunk_state;
 
