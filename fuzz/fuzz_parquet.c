@@ -36,9 +36,68 @@ static void look_at(const mr_pq_vector *vector) {
     want(sum < SIZE_MAX); /* the bytes were read */
 }
 
+/* A number that every byte of a value has a part in. */
+typedef struct sum_map {
+    mr_pq_map map; /* first */
+    const mr_pq_column *column;
+} sum_map;
+
+static uint32_t sum_of(const uint8_t *bytes, size_t size) {
+    uint32_t sum = (uint32_t)size;
+    for (size_t i = 0; i < size; i++) {
+        sum = sum * 31 + bytes[i];
+    }
+    return sum;
+}
+
+static mr_status sum_values(const mr_pq_map *map, const void *values, int64_t n, void *out,
+                            mr_error *err) {
+    const mr_pq_column *column = ((const sum_map *)(const void *)map)->column;
+    size_t width = mr_pq_slot_size(column);
+    (void)err;
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *at = (const uint8_t *)values + (size_t)i * width;
+        mr_pq_bytes text = {at, width};
+        if (column->items == 0) {
+            memcpy(&text, at, sizeof text);
+        }
+        uint32_t sum = sum_of(text.data, text.size);
+        memcpy((uint8_t *)out + (size_t)i * sizeof sum, &sum, sizeof sum);
+    }
+    return MR_OK;
+}
+
+/* What was mapped as it was decoded is what is mapped afterwards. */
+static void decode_mapped(uint32_t cpu, mr_pq_job job, const mr_pq_vector *plain) {
+    static const mr_pq_limits limits = {.bytes = 128
+                                                 << 20}; /* a bool becomes four times as large */
+    const mr_pq_column *column = plain->column;
+    mr_pq_decoder *decoder;
+    const sum_map map = {{sizeof(uint32_t), sum_values}, column};
+    mr_pq_vector *mapped = NULL;
+    if (column->max_rep > 0 || column->items > 1) {
+        return;
+    }
+    job.map = &map.map;
+    want(mr_pq_decoder_new(&decoder, cpu, NULL, &limits, NULL) == MR_OK);
+    want(mr_pq_decode(decoder, &job, &mapped, NULL) == MR_OK);
+    want(mapped->n_slots == plain->n_slots && mapped->n_rows == plain->n_rows);
+    size_t size = (size_t)plain->n_slots * sizeof(uint32_t);
+    uint8_t *sums = malloc(size + 1);
+    want(sums && sum_values(&map.map, plain->values, plain->n_slots, sums, NULL) == MR_OK);
+    want(size == 0 || memcmp(sums, mapped->values, size) == 0);
+    free(sums);
+    mr_pq_vector_free(mapped);
+    mr_pq_decoder_free(decoder);
+}
+
 static void decode(const mr_pq_file *file, int32_t group, int32_t column, mr_pq_bytes bytes) {
     static const mr_pq_limits limits = {.bytes = 16 << 20};
-    mr_pq_job job = {file, group, column, bytes, {.policy = MR_PQ_NULL_FILL}, NULL, NULL, 0};
+    mr_pq_job job = {.file = file,
+                     .group = group,
+                     .column = column,
+                     .bytes = bytes,
+                     .nulls = {.policy = MR_PQ_NULL_FILL}};
     mr_error err = MR_ERROR_INIT, other = MR_ERROR_INIT;
     mr_pq_decoder *fast, *scalar;
     mr_pq_vector *a = NULL, *b = NULL;
@@ -53,6 +112,7 @@ static void decode(const mr_pq_file *file, int32_t group, int32_t column, mr_pq_
         want(a->column->items == 0 || a->n_slots == 0 ||
              memcmp(a->values, b->values, (size_t)a->n_slots * mr_pq_slot_size(a->column)) == 0);
         look_at(a);
+        decode_mapped(cpu, job, a);
     } else {
         want(err.code == status && err.text[0] != '\0');
     }

@@ -155,7 +155,10 @@ enum {
         1u << 4,           /* which part of an image it takes, or where it puts it, depends on the
                               image's size: fields that are to be changed alike must be of one size */
     MR_OP_BATCH = 1u << 5, /* works on batches: see run_batch */
-    MR_OP_REMEMBERS = 1u << 6 /* an encoded file needs less work the next time: see mr_memo */
+    MR_OP_REMEMBERS = 1u << 6, /* an encoded file needs less work the next time: see mr_memo */
+    MR_OP_TOTAL = 1u << 7 /* of a number or a word it makes a number, and never fails but for want
+                             of memory; with run_rows, and without open and kernels: a source may
+                             run it on the entries of a dictionary instead of the rows */
 };
 
 typedef struct mr_op_class {

@@ -70,6 +70,17 @@ typedef struct mr_keeper {
                 size_t size);
 } mr_keeper;
 
+/* Ops that the source runs on the values of some fields, as it unpacks them and once for values
+ * that it knows to be the same, and never on others: see maps. Lives as long as the source. */
+typedef struct mr_mapper {
+    const bool *is_mapped; /* of each field */
+    const mr_type *types;  /* of these, as the source is to give them: one number each */
+    /* n values of a field, dense or pieces, to n of its new type. For any thread. */
+    mr_status (*map)(void *user, int32_t field, int64_t n, const mr_column *in,
+                     const mr_column *out, mr_error *err);
+    void *user;
+} mr_mapper;
+
 /* What is wanted of a source when it is opened. */
 typedef struct mr_wanted {
     uint32_t size;      /* sizeof(mr_wanted) */
@@ -80,6 +91,7 @@ typedef struct mr_wanted {
     bool in_order;     /* there is no shuffle: rows of a block are asked for one after the other */
     const mr_log *log; /* never NULL */
     const mr_keeper *keeper; /* NULL: this build has no store */
+    const mr_mapper *mapper; /* NULL: nothing is to be mapped */
 } mr_wanted;
 
 /* What a source turned out to be when it was opened. Arrives zeroed. */
@@ -242,6 +254,10 @@ typedef struct mr_source_class {
 
     /* (streams, optional) The number that the partition's next entry will have; by any thread. */
     mr_status (*newest)(const void *state, int32_t partition, int64_t *number, mr_error *err);
+
+    /* (optional) Whether the source can run ops on this field's values as it unpacks a block: then
+     * wanted->mapper may say so, and fill and gather give what the ops make of them. */
+    bool (*maps)(const void *params, int32_t field);
 } mr_source_class;
 
 #define MR_SOURCE_HEADER .abi = MR_SOURCE_ABI, .size = (uint32_t)sizeof(mr_source_class)

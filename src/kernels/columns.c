@@ -59,6 +59,14 @@ static uint32_t largest(const uint32_t *in, size_t n) {
     return found;
 }
 
+static bool counts_up(const uint32_t *in, size_t n, uint32_t first) {
+    uint32_t differ = 0;
+    for (size_t i = 0; i < n; i++) {
+        differ |= in[i] ^ (first + (uint32_t)i);
+    }
+    return differ == 0;
+}
+
 #define GATHER(size)                                                                               \
     static void gather_##size(void *out, const void *table, const uint32_t *index, size_t n) {     \
         for (size_t i = 0; i < n; i++) {                                                           \
@@ -100,6 +108,7 @@ const mr_column_kernels mr_column_kernels_scalar = {
     .unpack_64 = unpack_64,
     .unpack_bits = unpack_bits,
     .largest = largest,
+    .counts_up = counts_up,
     .gather_4 = gather_4,
     .gather_8 = gather_8,
     .gather_16 = gather_16,

@@ -5,6 +5,7 @@
 #ifndef MR_KERNELS_COLUMNS_H
 #define MR_KERNELS_COLUMNS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,9 @@ typedef struct mr_column_kernels {
     void (*unpack_bits)(uint8_t *out, const uint8_t *in, size_t n);
 
     uint32_t (*largest)(const uint32_t *in, size_t n); /* 0 of none */
+
+    /* Whether they are first, first + 1 and so on. */
+    bool (*counts_up)(const uint32_t *in, size_t n, uint32_t first);
 
     /* out[i] = table[index[i]]: entries of 4, 8 and 16 bytes, whatever is in them. */
     void (*gather_4)(void *out, const void *table, const uint32_t *index, size_t n);

@@ -112,6 +112,21 @@ AVX2 static uint32_t largest(const uint32_t *in, size_t n) {
     return most > rest ? most : rest;
 }
 
+AVX2 static bool counts_up(const uint32_t *in, size_t n, uint32_t first) {
+    const __m256i step = _mm256_set1_epi32(8);
+    __m256i differ = _mm256_setzero_si256();
+    __m256i wanted =
+        _mm256_add_epi32(_mm256_set1_epi32((int)first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256i found = _mm256_loadu_si256((const __m256i *)(in + i));
+        differ = _mm256_or_si256(differ, _mm256_xor_si256(found, wanted));
+        wanted = _mm256_add_epi32(wanted, step);
+    }
+    return _mm256_testz_si256(differ, differ) &&
+           mr_column_kernels_scalar.counts_up(in + i, n - i, first + (uint32_t)i);
+}
+
 /* ---- Dictionaries. Offsets of the gather instruction are signed 32 bits: tables of up to 2^28
  * entries, which callers have by far. */
 AVX2 static void gather_4(void *out, const void *table, const uint32_t *index, size_t n) {
@@ -259,6 +274,7 @@ const mr_column_kernels mr_column_kernels_avx2 = {
     .unpack_64 = unpack_64,
     .unpack_bits = unpack_bits,
     .largest = largest,
+    .counts_up = counts_up,
     .gather_4 = gather_4,
     .gather_8 = gather_8,
     .gather_16 = gather_16,

@@ -90,6 +90,7 @@ const mr_op_class mr_op_bucketize = {
     .summary = "Turns numbers into the index of the interval they lie in.",
     .doc = "Equal to torch.bucketize with the same right, and to numpy.digitize with the opposite "
            "one. Compared in float64. NaN gets the last bucket.",
+    .flags = MR_OP_TOTAL,
     .version = 1,
     .param_size = sizeof(bucketize_params),
     .params = rows,

@@ -75,6 +75,7 @@ const mr_op_class mr_op_clip = {
     .name = "clip",
     .summary = "Brings numbers into a range.",
     .doc = "Equal to numpy's clip and torch's clamp, bit for bit; NaN stays NaN.",
+    .flags = MR_OP_TOTAL,
     .version = 1,
     .param_size = sizeof(clip_params),
     .params = rows,

@@ -59,6 +59,7 @@ const mr_op_class mr_op_fill_null = {
     .name = "fill_null",
     .summary = "Puts a number in the place of missing ones (NaN).",
     .doc = "Equal to numpy's where(isnan(x), value, x).",
+    .flags = MR_OP_TOTAL,
     .version = 1,
     .param_size = sizeof(fill_null_params),
     .params = rows,

@@ -122,6 +122,7 @@ const mr_op_class mr_op_hash_bucket = {
            "xxh3_64_intdigest(word, seed) % buckets. uint8[n] is one word; uint8[..., w] are words "
            "filled up with zeros, which are left out. Whole numbers are hashed as 8 little-endian "
            "bytes.",
+    .flags = MR_OP_TOTAL,
     .version = 1,
     .param_size = sizeof(hash_bucket_params),
     .params = rows,

@@ -73,6 +73,7 @@ const mr_op_class mr_op_log1p = {
         "Computed in float64 and rounded to the output's type: for float32 the nearest number in "
         "all but rare cases, within a few units in the last place for float64. -1 becomes minus "
         "infinity and numbers below it NaN, as in numpy. Whole numbers become float32.",
+    .flags = MR_OP_TOTAL,
     .version = 1,
     .plan = mr_plan_to_floats,
     .run = run,

@@ -110,6 +110,7 @@ const mr_op_class mr_op_standardize = {
     .doc =
         "In float32 (float64 for float64), one rounding per operation, as numpy and torch compute "
         "it. Whole numbers become float32 first.",
+    .flags = MR_OP_TOTAL,
     .version = 1,
     .param_size = sizeof(standardize_params),
     .params = rows,

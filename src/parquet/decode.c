@@ -31,6 +31,7 @@ typedef struct two_words {
 } two_words;
 
 SPREAD(uint8_t, value &= (uint8_t)mask)
+SPREAD(uint16_t, value &= (uint16_t)mask)
 SPREAD(uint32_t, value &= (uint32_t)mask)
 SPREAD(uint64_t, value &= mask)
 SPREAD(two_words, value.low &= mask; value.high &= mask)
@@ -59,6 +60,8 @@ static void spread(uint8_t *slots, const uint8_t *valid, int64_t n, int64_t valu
         spread_two_words(slots, valid, n, values);
     } else if (width == 1) {
         spread_uint8_t(slots, valid, n, values);
+    } else if (width == 2) {
+        spread_uint16_t(slots, valid, n, values);
     } else {
         spread_any(slots, valid, n, values, width);
     }
@@ -76,11 +79,38 @@ static uint8_t *next_slot(const mr_pq_chunk_state *state) {
     return (uint8_t *)state->vector->values + (size_t)state->vector->n_slots * state->width;
 }
 
+static bool is_dictionary(int32_t encoding) {
+    return encoding == MR_PQ_PLAIN_DICTIONARY || encoding == MR_PQ_RLE_DICTIONARY;
+}
+
+/* Values that are mapped: those of a dictionary are already, others go through scratch memory. */
+static mr_status mapped_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq_bytes bytes,
+                               void *to, int64_t n) {
+    const mr_pq_map *map = state->map;
+    if (is_dictionary(encoding)) {
+        return mr_pq_values(state, encoding, bytes, to, n);
+    }
+    size_t width = mr_pq_physical_size(state->column);
+    void *values = mr_pq_scratch_take(&state->decoder->unmapped, (size_t)n * width);
+    if (!values) {
+        return mr_fail_memory(state->err, (size_t)n * width);
+    }
+    state->width = width;
+    mr_status status = mr_pq_values(state, encoding, bytes, values, n);
+    state->width = map->size;
+    MR_TRY(status);
+    return map->run(map, values, n, to, state->err);
+}
+
 static mr_status add_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq_bytes bytes,
                             mr_pq_added add) {
     mr_pq_vector *vector = state->vector;
     uint8_t *to = next_slot(state);
-    MR_TRY(mr_pq_values(state, encoding, bytes, to, add.values));
+    if (add.values < add.slots) {
+        MR_TRY(mr_pq_move_dictionary(state));
+    }
+    MR_TRY(state->map ? mapped_values(state, encoding, bytes, to, add.values)
+                      : mr_pq_values(state, encoding, bytes, to, add.values));
     if (add.values < add.slots) {
         spread(to, vector->valid + vector->n_slots, add.slots, add.values, state->width);
     }
@@ -90,7 +120,7 @@ static mr_status add_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq_by
 
 /* Strings that point into the page need it as long as the vector lives. */
 static bool keeps_page(const mr_pq_chunk_state *state, int32_t encoding) {
-    return state->column->physical == MR_PQ_BYTES &&
+    return state->column->physical == MR_PQ_BYTES && !state->map &&
            (encoding == MR_PQ_PLAIN || encoding == MR_PQ_DELTA_LENGTH_BYTE_ARRAY);
 }
 
@@ -125,7 +155,7 @@ static bool may_unpack_in_place(const page_reader *reader, const mr_pq_header *h
     size_t values = (size_t)header->n_values * state->width;
     size_t size = (size_t)header->unpacked_size;
     size_t room = column->max_rep ? FRONT_LISTS : FRONT;
-    if (header->encoding != MR_PQ_PLAIN || column->physical == MR_PQ_BYTES ||
+    if (header->encoding != MR_PQ_PLAIN || state->map || column->physical == MR_PQ_BYTES ||
         column->physical == MR_PQ_BOOLEAN || column->max_rep > 1 ||
         reader->chunk->codec == MR_PQ_UNCOMPRESSED || values > size || size - values > room) {
         return false;
@@ -203,8 +233,8 @@ static mr_status data_page_v2(page_reader *reader, const mr_pq_header *header, m
     MR_TRY(mr_pq_page_levels(state, &l, header->n_values, reader->rows, &add));
     bool compressed =
         header->compressed && packed.size > 0; /* a page of nulls may have no values */
-    bool direct = compressed && header->encoding == MR_PQ_PLAIN && add.values == add.slots &&
-                  state->column->physical != MR_PQ_BYTES &&
+    bool direct = compressed && !state->map && header->encoding == MR_PQ_PLAIN &&
+                  add.values == add.slots && state->column->physical != MR_PQ_BYTES &&
                   state->column->physical != MR_PQ_BOOLEAN &&
                   (size_t)add.values * state->width == size;
     if (direct) {
@@ -249,6 +279,40 @@ static mr_status use_numbers(mr_pq_chunk_state *state, mr_pq_bytes page, int64_t
     return MR_OK;
 }
 
+/* A dictionary whose values are mapped: only what they are mapped to is kept. */
+static mr_status use_mapped(mr_pq_chunk_state *state, mr_pq_bytes page, int64_t n) {
+    const mr_pq_map *map = state->map;
+    size_t least = state->column->physical == MR_PQ_BYTES ? 4 : mr_pq_physical_size(state->column);
+    if ((size_t)n > page.size / least || state->column->physical == MR_PQ_BOOLEAN) {
+        return mr_fail(state->err, MR_E_CORRUPT, "the dictionary is too short");
+    }
+    void *memory = mr_pq_scratch_take(&state->decoder->dictionary, (size_t)n * map->size);
+    if (!memory) {
+        return mr_fail_memory(state->err, (size_t)n * map->size);
+    }
+    state->dictionary = memory;
+    return mapped_values(state, MR_PQ_PLAIN, page, memory, n);
+}
+
+/* A dictionary that may be the column itself is decompressed to where its values are to be: see
+ * is_there in values.c. */
+static bool may_be_column(const page_reader *reader, const mr_pq_header *header) {
+    const mr_pq_chunk_state *state = reader->state;
+    return reader->chunk->codec != MR_PQ_UNCOMPRESSED && !state->map &&
+           state->vector->n_slots == 0 && state->column->physical != MR_PQ_BOOLEAN &&
+           header->n_values <= state->capacity && header->n_values >= state->capacity / 2 &&
+           (size_t)header->unpacked_size == (size_t)header->n_values * state->width;
+}
+
+static mr_status unpack_as_column(page_reader *reader, const mr_pq_header *header, mr_pq_bytes in) {
+    mr_pq_chunk_state *state = reader->state;
+    state->dictionary = state->vector->values;
+    state->n_dictionary = header->n_values;
+    state->in_place = true;
+    return mr_pq_unpack(state->decoder->codecs, reader->chunk->codec, in, state->vector->values,
+                        (size_t)header->unpacked_size, state->err);
+}
+
 static mr_status dictionary_page(page_reader *reader, const mr_pq_header *header, mr_pq_bytes in) {
     mr_pq_chunk_state *state = reader->state;
     bool strings = state->column->physical == MR_PQ_BYTES;
@@ -260,9 +324,14 @@ static mr_status dictionary_page(page_reader *reader, const mr_pq_header *header
         return mr_fail(state->err, MR_E_UNSUPPORTED, "the dictionary is in encoding %s (%d)",
                        mr_pq_encoding_name(header->encoding), header->encoding);
     }
-    MR_TRY(unpacked(reader, in, (size_t)header->unpacked_size, true, strings, &page));
-    MR_TRY(strings ? use_strings(state, page, header->n_values)
-                   : use_numbers(state, page, header->n_values));
+    if (!strings && may_be_column(reader, header)) {
+        return unpack_as_column(reader, header, in);
+    }
+    bool keep = strings && !state->map;
+    MR_TRY(unpacked(reader, in, (size_t)header->unpacked_size, true, keep, &page));
+    MR_TRY(state->map ? use_mapped(state, page, header->n_values)
+           : strings  ? use_strings(state, page, header->n_values)
+                      : use_numbers(state, page, header->n_values));
     state->n_dictionary = header->n_values;
     return MR_OK;
 }
@@ -275,6 +344,9 @@ static mr_status data_page(page_reader *reader, const mr_pq_header *header, mr_p
     }
     if (state->column->max_rep == 0 && header->n_values > reader->rows - rows) {
         return mr_fail(state->err, MR_E_CORRUPT, "the pages have more rows than the footer says");
+    }
+    if (!is_dictionary(header->encoding)) {
+        MR_TRY(mr_pq_move_dictionary(state));
     }
     MR_TRY(header->type == MR_PQ_DATA_PAGE ? data_page_v1(reader, header, in)
                                            : data_page_v2(reader, header, in));
@@ -458,12 +530,25 @@ static mr_status read_some_pages(page_reader *reader, const mr_pq_job *job) {
     return MR_OK;
 }
 
+/* Values whose form changes behind the last page are mapped behind that. */
+static mr_status map_vector(mr_pq_chunk_state *state, const mr_pq_map *map) {
+    mr_pq_vector *vector = state->vector;
+    void *to = mr_pq_own(state, (size_t)vector->n_slots, map->size);
+    if (!to) {
+        return mr_pq_own_failed(state);
+    }
+    MR_TRY(map->run(map, vector->values, vector->n_slots, to, state->err));
+    vector->values = to;
+    return MR_OK;
+}
+
 static mr_status decode(mr_pq_chunk_state *state, const mr_pq_job *job, const mr_pq_chunk *chunk) {
     const mr_pq_file *file = job->file;
     page_reader reader = {.state = state, .chunk = chunk, .rows = file->groups[job->group].rows};
     MR_TRY(begin(state, &reader, job->bytes));
     MR_TRY(job->pages ? read_some_pages(&reader, job) : read_all_pages(&reader, job->bytes));
-    return mr_pq_finish(state, &job->nulls, first_row_of(file, job->group));
+    MR_TRY(mr_pq_finish(state, &job->nulls, first_row_of(file, job->group)));
+    return job->map && !state->map ? map_vector(state, job->map) : MR_OK;
 }
 
 mr_status mr_pq_decode(mr_pq_decoder *decoder, const mr_pq_job *job, mr_pq_vector **out,
@@ -483,6 +568,10 @@ mr_status mr_pq_decode(mr_pq_decoder *decoder, const mr_pq_job *job, mr_pq_vecto
                                .n_dictionary = -1};
     if (!state.vector) {
         return mr_fail_memory(err, sizeof *state.vector);
+    }
+    if (job->map && !mr_pq_converts(column)) {
+        state.map = job->map;
+        state.width = job->map->size;
     }
     mr_status status = decode(&state, job, chunk);
     if (status < 0) {

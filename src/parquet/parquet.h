@@ -310,6 +310,15 @@ mr_status mr_pq_decoder_new(mr_pq_decoder **out, uint32_t cpu_features,
                             mr_error *err);
 void mr_pq_decoder_free(mr_pq_decoder *decoder);
 
+/* What becomes of a column's values: each is made into a number by itself. Values of a dictionary
+ * are made into numbers once. */
+typedef struct mr_pq_map {
+    size_t size; /* of such a number: 1, 2, 4 or 8 bytes */
+    /* n values as a vector has them (of strings mr_pq_bytes) to n numbers. */
+    mr_status (*run)(const struct mr_pq_map *map, const void *values, int64_t n, void *out,
+                     mr_error *err);
+} mr_pq_map;
+
 /* What is to be decoded: a column of a row group.
  *
  * bytes are those of the chunk's extent; strings of the vector may point into them, so they must
@@ -324,6 +333,8 @@ typedef struct mr_pq_job {
     const mr_pq_pages *pages; /* NULL: all rows */
     const mr_pq_range *ranges;
     int32_t n_ranges;
+    const mr_pq_map *map; /* (optional) of a column without lists, one value a slot: the vector's
+                             values are what it makes of them, and of what nulls are filled with */
 } mr_pq_job;
 
 mr_status mr_pq_decode(mr_pq_decoder *decoder, const mr_pq_job *job, mr_pq_vector **out,

@@ -110,7 +110,7 @@ struct mr_pq_decoder {
     mr_pq_codecs *codecs;
     const mr_allocator *allocator;
     int64_t limit;
-    mr_pq_scratch page, dictionary, def, rep, lengths, prefixes, saved;
+    mr_pq_scratch page, dictionary, def, rep, lengths, prefixes, saved, unmapped;
 };
 
 typedef struct mr_pq_chunk_state {
@@ -118,10 +118,12 @@ typedef struct mr_pq_chunk_state {
     const mr_pq_column *column;
     mr_pq_vector *vector;
     mr_error *err;
-    size_t width;     /* bytes of a slot in its physical form */
+    size_t width;     /* bytes of a slot in its physical form, or of what it is mapped to */
     int64_t capacity; /* slots */
     const void *dictionary;
     int64_t n_dictionary; /* -1: none was met */
+    const mr_pq_map *map; /* NULL: values go into the vector as they are */
+    bool in_place;        /* the dictionary lies where the vector's values are to be */
 } mr_pq_chunk_state;
 
 /* At least so many bytes, of which 32 more may be read; contents are lost. NULL: out of memory. */
@@ -163,6 +165,10 @@ int64_t mr_pq_list_capacity(const mr_pq_chunk_state *state, int32_t depth, int64
 mr_status mr_pq_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq_bytes bytes, void *out,
                        int64_t n);
 mr_status mr_pq_damaged(mr_pq_chunk_state *state, int32_t encoding);
+
+/* Before something other than its own entries is written where the dictionary lies: it moves away.
+ */
+mr_status mr_pq_move_dictionary(mr_pq_chunk_state *state);
 
 /* ---- Forms of values (convert.c) ---- */
 /* Bytes of a slot while pages are decoded, and of one in the vector. */

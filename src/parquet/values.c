@@ -89,42 +89,90 @@ static void repeat(uint8_t *out, const uint8_t *entry, size_t width, size_t n) {
     }
 }
 
-static bool dictionary(const mr_pq_chunk_state *state, mr_pq_bytes bytes, void *out, int64_t n) {
-    uint32_t index[SOME];
-    uint8_t *to = out;
+mr_status mr_pq_move_dictionary(mr_pq_chunk_state *state) {
+    size_t size = (size_t)(state->in_place ? state->n_dictionary : 0) * state->width;
+    uint8_t *memory =
+        state->in_place ? mr_pq_scratch_take(&state->decoder->dictionary, size) : NULL;
+    if (!state->in_place) {
+        return MR_OK;
+    }
+    if (!memory) {
+        return mr_fail_memory(state->err, size);
+    }
+    state->dictionary = memcpy(memory, state->dictionary, size);
+    state->in_place = false;
+    return MR_OK;
+}
+
+/* Whether entries `index` are those that lie at `to` already. A writer numbers values as they come
+ * up, so a column whose values are all different is its dictionary. */
+static bool is_there(const mr_pq_chunk_state *state, const uint8_t *to, const uint32_t *index,
+                     size_t n) {
+    size_t place = (size_t)(to - (const uint8_t *)state->dictionary) / state->width;
+    return state->decoder->kernels->counts_up(index, n, (uint32_t)place) &&
+           place + n <= (size_t)state->n_dictionary;
+}
+
+/* n entries of the dictionary, which is not the place that they go to. False: there are not so
+ * many. */
+static bool copy_entries(const mr_pq_chunk_state *state, uint8_t *to, const uint32_t *index,
+                         size_t n) {
     uint64_t entries = state->n_dictionary < 0 ? 0 : (uint64_t)state->n_dictionary;
+    if (state->decoder->kernels->largest(index, n) >= entries) {
+        return false;
+    }
+    look_up(state, to, index, n);
+    return true;
+}
+
+static mr_status packed_entries(mr_pq_chunk_state *state, mr_pq_runs *runs, uint8_t *to,
+                                int64_t n) {
+    uint32_t index[SOME];
+    if (!mr_pq_runs_u32(runs, index, n)) {
+        return mr_pq_damaged(state, MR_PQ_RLE_DICTIONARY);
+    }
+    if (state->in_place && is_there(state, to, index, (size_t)n)) {
+        return MR_OK;
+    }
+    MR_TRY(mr_pq_move_dictionary(state));
+    return copy_entries(state, to, index, (size_t)n) ? MR_OK
+                                                     : mr_pq_damaged(state, MR_PQ_RLE_DICTIONARY);
+}
+
+static mr_status repeated_entry(mr_pq_chunk_state *state, mr_pq_runs *runs, uint8_t *to,
+                                int64_t n) {
+    if (runs->value >= (uint64_t)(state->n_dictionary < 0 ? 0 : state->n_dictionary)) {
+        return mr_pq_damaged(state, MR_PQ_RLE_DICTIONARY);
+    }
+    MR_TRY(mr_pq_move_dictionary(state));
+    repeat(to, (const uint8_t *)state->dictionary + runs->value * state->width, state->width,
+           (size_t)n);
+    runs->left -= n;
+    return MR_OK;
+}
+
+static mr_status dictionary(mr_pq_chunk_state *state, mr_pq_bytes bytes, void *out, int64_t n) {
+    uint8_t *to = out;
     if (n == 0) {
-        return true;
+        return MR_OK;
     }
     if (bytes.size < 1) {
-        return false;
+        return mr_pq_damaged(state, MR_PQ_RLE_DICTIONARY);
     }
     mr_pq_runs runs = mr_pq_runs_of((mr_pq_bytes){bytes.data + 1, bytes.size - 1}, bytes.data[0],
                                     state->decoder->kernels);
     while (n > 0) {
         if (!mr_pq_runs_next(&runs)) {
-            return false;
+            return mr_pq_damaged(state, MR_PQ_RLE_DICTIONARY);
         }
         int64_t here = n < runs.left ? n : runs.left;
-        if (runs.packed) {
-            here = here < SOME ? here : SOME;
-            if (!mr_pq_runs_u32(&runs, index, here) ||
-                state->decoder->kernels->largest(index, (size_t)here) >= entries) {
-                return false;
-            }
-            look_up(state, to, index, (size_t)here);
-        } else {
-            if (runs.value >= entries) {
-                return false;
-            }
-            repeat(to, (const uint8_t *)state->dictionary + runs.value * state->width, state->width,
-                   (size_t)here);
-            runs.left -= here;
-        }
+        here = runs.packed && here > SOME ? SOME : here;
+        MR_TRY(runs.packed ? packed_entries(state, &runs, to, here)
+                           : repeated_entry(state, &runs, to, here));
         to += (size_t)here * state->width;
         n -= here;
     }
-    return true;
+    return MR_OK;
 }
 
 /* ---- RLE: booleans, behind their length ---- */
@@ -251,8 +299,7 @@ mr_status mr_pq_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq_bytes b
         break;
     case MR_PQ_PLAIN_DICTIONARY:
     case MR_PQ_RLE_DICTIONARY:
-        right = dictionary(state, bytes, out, n);
-        break;
+        return dictionary(state, bytes, out, n);
     case MR_PQ_RLE:
         right = rle_booleans(state, bytes, out, n);
         break;

@@ -201,32 +201,73 @@ static bool fill_bytes(const mr_pq_column *column, double fill, uint8_t out[8]) 
     }
 }
 
+/* No branch: whether a value is null is hard to guess. */
+#define PUT_FILL(type)                                                                             \
+    static void put_##type(uint8_t *slots, const uint8_t *valid, int64_t n, const uint8_t *fill) { \
+        type value, kept;                                                                          \
+        memcpy(&value, fill, sizeof value);                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            memcpy(&kept, slots + (size_t)i * sizeof kept, sizeof kept);                           \
+            kept = valid[i] ? kept : value;                                                        \
+            memcpy(slots + (size_t)i * sizeof kept, &kept, sizeof kept);                           \
+        }                                                                                          \
+    }
+PUT_FILL(uint8_t)
+PUT_FILL(uint16_t)
+PUT_FILL(uint32_t)
+PUT_FILL(uint64_t)
+
+/* A number of `width` bytes in the place of nulls. */
+static void put_fill(const mr_pq_vector *vector, const uint8_t fill[8], size_t width) {
+    uint8_t *slots = vector->values;
+    switch (width) {
+    case 1:
+        put_uint8_t(slots, vector->valid, vector->n_slots, fill);
+        return;
+    case 2:
+        put_uint16_t(slots, vector->valid, vector->n_slots, fill);
+        return;
+    case 4:
+        put_uint32_t(slots, vector->valid, vector->n_slots, fill);
+        return;
+    default:
+        put_uint64_t(slots, vector->valid, vector->n_slots, fill);
+    }
+}
+
+/* Values of several numbers, and texts. */
+static void put_items(const mr_pq_vector *vector, const void *fill, size_t width, size_t items) {
+    uint8_t *slots = vector->values;
+    for (int64_t i = 0; i < vector->n_slots; i++) {
+        for (size_t k = 0; !vector->valid[i] && k < items; k++) {
+            memcpy(slots + ((size_t)i * items + k) * width, fill, width);
+        }
+    }
+}
+
 static mr_status fill_nulls(const mr_pq_chunk_state *state, const mr_pq_nulls *nulls) {
-    mr_pq_vector *vector = state->vector;
+    const mr_pq_vector *vector = state->vector;
     const mr_pq_column *column = state->column;
+    const mr_pq_map *map = state->map;
     bool text = column->items == 0;
-    uint8_t value[8] = {0};
-    size_t width = mr_dtype_size(column->dtype);
+    uint8_t value[8] = {0}, mapped[8] = {0};
     if (!text && !fill_bytes(column, nulls->fill, value)) {
         return mr_fail(state->err, MR_E_PARAM, "nulls cannot be filled with %g: it is %s",
                        nulls->fill, mr_dtype_name(column->dtype));
     }
-    if (!vector->valid || (text ? !nulls->fill_text.size : nulls->fill == 0)) {
+    if (!vector->valid) {
         return MR_OK;
     }
-    for (int64_t i = 0; i < vector->n_slots; i++) {
-        if (vector->valid[i]) {
-            continue;
-        }
-        if (text) {
-            ((mr_pq_bytes *)vector->values)[i] = nulls->fill_text;
-            continue;
-        }
-        for (int32_t k = 0; k < column->items; k++) {
-            memcpy((uint8_t *)vector->values +
-                       ((size_t)i * (size_t)column->items + (size_t)k) * width,
-                   value, width);
-        }
+    if (map) {
+        const void *fill = text ? (const void *)&nulls->fill_text : value;
+        MR_TRY(map->run(map, fill, 1, mapped, state->err));
+        put_fill(vector, mapped, map->size);
+    } else if (text && nulls->fill_text.size > 0) {
+        put_items(vector, &nulls->fill_text, sizeof nulls->fill_text, 1);
+    } else if (column->items == 1 && nulls->fill != 0) {
+        put_fill(vector, value, mr_dtype_size(column->dtype));
+    } else if (!text && nulls->fill != 0) {
+        put_items(vector, value, mr_dtype_size(column->dtype), (size_t)column->items);
     }
     return MR_OK;
 }
@@ -235,7 +276,7 @@ static mr_status convert_values(mr_pq_chunk_state *state) {
     mr_pq_vector *vector = state->vector;
     const mr_pq_column *column = state->column;
     void *to = vector->values;
-    if (!mr_pq_converts(column)) {
+    if (!mr_pq_converts(column) || state->map) {
         return MR_OK;
     }
     if (mr_pq_slot_size(column) > state->width) {
@@ -280,9 +321,9 @@ mr_status mr_pq_decoder_new(mr_pq_decoder **out, uint32_t cpu_features,
 
 void mr_pq_decoder_free(mr_pq_decoder *decoder) {
     if (decoder) {
-        mr_pq_scratch *all[] = {&decoder->page, &decoder->dictionary, &decoder->def,
-                                &decoder->rep,  &decoder->lengths,    &decoder->prefixes,
-                                &decoder->saved};
+        mr_pq_scratch *all[] = {&decoder->page,  &decoder->dictionary, &decoder->def,
+                                &decoder->rep,   &decoder->lengths,    &decoder->prefixes,
+                                &decoder->saved, &decoder->unmapped};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
             free(all[i]->data);
         }

@@ -122,6 +122,14 @@ typedef struct field_place {
 
 enum { MOST_IDLE = 64 };
 
+/* Ops that are run on a column's values as they are unpacked. */
+typedef struct column_map {
+    mr_pq_map map; /* first: a pointer to it is one to this */
+    const mr_mapper *mapper;
+    int32_t field;
+    mr_type in, out;
+} column_map;
+
 typedef struct table {
     const params *params;
     mr_pq_set set;
@@ -130,6 +138,7 @@ typedef struct table {
     part_plan *parts;
     int32_t n_parts;
     field_place *places;
+    column_map *maps; /* of the fields; without a mapper where there is nothing to map */
     bool any_text;
     uint32_t cpu;
     mr_recycler *memory; /* of vectors and strips: as large from one row group to the next */
@@ -182,6 +191,19 @@ static mr_status describe(const void *p, mr_field *fields, int32_t capacity, int
     return MR_OK;
 }
 
+/* ---- Ops on values ---- */
+/* Where a condition leaves few rows, ops on all of them would be for nothing. */
+static bool maps(const void *p, int32_t field) {
+    const params *own = p;
+    const mr_pq_set *set = &own->described;
+    if (strcmp(own->where, "null") != 0 || field >= set->n_fields) {
+        return false;
+    }
+    const mr_pq_set_field *kind = &set->fields[field];
+    bool number = !kind->ragged && kind->field.type.n_dims == 0;
+    return kind->field.role == MR_PQ_VALUES && (kind->text || number);
+}
+
 /* ---- Opening ---- */
 static bool is_wanted_field(const mr_wanted *wanted, int32_t field) {
     return !wanted->fields || wanted->fields[field];
@@ -196,8 +218,58 @@ static mr_status take_tables(table *t, mr_error *err) {
     t->wanted = mr_zalloc(columns, sizeof *t->wanted);
     t->parts = mr_zalloc(columns, sizeof *t->parts);
     t->places = mr_zalloc(fields, sizeof *t->places);
-    return t->wanted && t->parts && t->places ? MR_OK
-                                              : mr_fail_memory(err, fields * sizeof *t->places);
+    t->maps = mr_zalloc(fields, sizeof *t->maps);
+    return t->wanted && t->parts && t->places && t->maps
+               ? MR_OK
+               : mr_fail_memory(err, fields * sizeof *t->places);
+}
+
+/* Texts are handed on as pieces, some at a time. */
+static mr_status map_texts(const column_map *own, const mr_pq_bytes *texts, int64_t n, uint8_t *out,
+                           mr_error *err) {
+    enum { SOME = 1024 };
+    static const char nothing[1];
+    mr_piece pieces[SOME];
+    const mr_column in = {.type = own->in, .pieces = pieces};
+    for (int64_t first = 0; first < n; first += SOME) {
+        int64_t count = n - first < SOME ? n - first : SOME;
+        const mr_column to = {own->out, out + (size_t)first * own->map.size, own->map.size, NULL};
+        for (int64_t i = 0; i < count; i++) {
+            const mr_pq_bytes *text = &texts[first + i];
+            pieces[i] = (mr_piece){
+                (void *)(uintptr_t)(text->data ? (const void *)text->data : nothing), text->size};
+        }
+        MR_TRY(own->mapper->map(own->mapper->user, own->field, count, &in, &to, err));
+    }
+    return MR_OK;
+}
+
+static mr_status map_values(const mr_pq_map *map, const void *values, int64_t n, void *out,
+                            mr_error *err) {
+    const column_map *own = (const column_map *)(const void *)map;
+    if (own->in.n_dims == 1) {
+        return map_texts(own, values, n, out, err);
+    }
+    const mr_column in = {own->in, (void *)(uintptr_t)values, mr_dtype_size(own->in.dtype), NULL},
+                    to = {own->out, out, map->size, NULL};
+    return own->mapper->map(own->mapper->user, own->field, n, &in, &to, err);
+}
+
+/* From here on a mapped field is a number, whatever it was. */
+static void map_fields(table *t, const mr_mapper *mapper) {
+    for (int32_t f = 0; mapper && f < t->set.n_fields; f++) {
+        mr_pq_set_field *field = &t->set.fields[f];
+        if (!mapper->is_mapped[f]) {
+            continue;
+        }
+        t->maps[f] = (column_map){.map = {mr_dtype_size(mapper->types[f].dtype), map_values},
+                                  .mapper = mapper,
+                                  .field = f,
+                                  .in = field->field.type,
+                                  .out = mapper->types[f]};
+        field->field.type = mapper->types[f];
+        field->ragged = field->text = false;
+    }
 }
 
 /* Fields of one column stand side by side. */
@@ -285,6 +357,7 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         return mr_fail(err, MR_E_NOT_FOUND, "no row fits the condition, or there are none");
     }
     MR_TRY(take_tables(t, err));
+    map_fields(t, wanted->mapper);
     list_wanted(t, wanted);
     plan_parts(t, wanted->in_order);
     return MR_OK;
@@ -300,6 +373,7 @@ static void close_(void *state) {
         mr_free(t->wanted);
         mr_free(t->parts);
         mr_free(t->places);
+        mr_free(t->maps);
         mr_recycler_free(t->memory);
         mr_free(t);
     }
@@ -529,6 +603,9 @@ static mr_status finish_column(const table *t, const part_plan *plan, part *own,
     }
     for (int32_t k = 0; k < plan->n_fields; k++) {
         const mr_pq_set_field *field = &t->set.fields[plan->first_field + k];
+        if (t->maps[plan->first_field + k].mapper) {
+            continue; /* one number a row */
+        }
         if (!field->ragged) {
             MR_TRY(check_dense(own->vectors[0], &field->field, err));
         } else if (!field->text) {
@@ -544,12 +621,14 @@ static mr_status decode_columns(const table *t, mr_pq_decoder *decoder, const pa
     const mr_pq_set_file *file = &t->set.files[group->file];
     for (int32_t c = 0; c < plan->n; c++) {
         const mr_bytes bytes = block->bytes[plan->first + c];
+        const column_map *map = &t->maps[t->wanted[plan->first + c].first_field]; /* its values */
         const mr_pq_job job = {
             .file = file->file,
             .group = group->group,
             .column = file->columns[t->wanted[plan->first + c].column],
             .bytes = {bytes.data, bytes.size},
             .nulls = {.policy = (mr_pq_null_policy)t->params->nulls, .fill = t->params->fill},
+            .map = map->mapper ? &map->map : NULL,
         };
         MR_TRY(mr_pq_decode(decoder, &job, &own->vectors[c], err));
     }
@@ -637,6 +716,11 @@ static mr_status fill_field(const table *t, const mr_block *block, int32_t field
                view->size);
         return MR_OK;
     }
+    if (t->maps[field].mapper) {
+        memcpy(view->data, (const uint8_t *)own->vectors[0]->values + (size_t)row * view->size,
+               view->size);
+        return MR_OK;
+    }
     return mr_pq_copy(own->vectors[0], &kind->field, &row, 1, view->data, view->size, err);
 }
 
@@ -690,6 +774,7 @@ typedef struct row_run {
     const uint8_t *at[RUN]; /* in the part that is gathered from */
     int64_t n;
     bool consecutive; /* rows of one block, one after the other */
+    bool copied;      /* numbers are there already: see copy_numbers */
 } row_run;
 
 #define GATHER(type)                                                                               \
@@ -806,6 +891,32 @@ static mr_column column_from(const mr_column *column, int64_t first) {
     return from;
 }
 
+/* A number that is taken from a vector as it is. */
+static bool is_copied(const table *t, int32_t field, const mr_column *to) {
+    const mr_pq_set_field *kind = &t->set.fields[field];
+    int32_t which = t->places[field].part;
+    return which >= 0 && t->parts[which].row_bytes == 0 && to->data && is_number(kind) &&
+           kind->field.role == MR_PQ_VALUES && to->stride == mr_dtype_size(kind->field.type.dtype);
+}
+
+/* n rows that lie one after the other: numbers are copied all at once. False: there is nothing else
+ * to gather. */
+static bool copy_numbers(const table *t, const mr_block *block, int64_t row, int64_t n,
+                         const mr_column *columns, int64_t first) {
+    int32_t n_fields = t->set.n_fields + t->set.n_partitions + 1;
+    bool others = false;
+    for (int32_t f = 0; f < n_fields; f++) {
+        const mr_column to = column_from(&columns[f], first);
+        if (f < t->set.n_fields && is_copied(t, f, &to)) {
+            const uint8_t *values = part_at(t, block, f)->vectors[0]->values;
+            memcpy(to.data, values + (size_t)row * to.stride, (size_t)n * to.stride);
+        } else {
+            others = others || to.data || to.pieces;
+        }
+    }
+    return others;
+}
+
 static mr_status gather_part(const table *t, int32_t which, row_run *run, const mr_column *columns,
                              int64_t first, mr_error *err) {
     const part_plan *plan = &t->parts[which];
@@ -814,7 +925,7 @@ static mr_status gather_part(const table *t, int32_t which, row_run *run, const 
     }
     for (int32_t f = plan->first_field; f < plan->first_field + plan->n_fields; f++) {
         const mr_column to = column_from(&columns[f], first);
-        if (t->places[f].part != which) {
+        if (t->places[f].part != which || (run->copied && is_copied(t, f, &to))) {
             continue;
         }
         if (plan->row_bytes && to.data) {
@@ -863,18 +974,48 @@ static void gather_partitions(const table *t, const row_run *run, const mr_colum
     }
 }
 
+/* How many rows from the first on lie one after the other in a block. */
+static int64_t count_in_order(const table *t, const mr_block *const *blocks, const int64_t *samples,
+                              int64_t n) {
+    int64_t i = 1;
+    if (t->set.groups[blocks[0]->number].kept) {
+        return 1; /* some are left out */
+    }
+    while (i < n && blocks[i] == blocks[0] && samples[i] == samples[0] + i) {
+        i++;
+    }
+    return i;
+}
+
+static mr_status gather_run(const table *t, row_run *run, const int64_t *samples,
+                            const mr_column *columns, int64_t first, mr_error *err) {
+    const mr_column index = column_from(&columns[t->set.n_fields + t->set.n_partitions], first);
+    find_rows(t, run, samples + first, &index);
+    gather_partitions(t, run, columns, first);
+    for (int32_t which = 0; which < t->n_parts; which++) {
+        MR_TRY(gather_part(t, which, run, columns, first, err));
+    }
+    return MR_OK;
+}
+
 static mr_status gather(const void *state, const mr_block *const *blocks, const int64_t *samples,
                         int64_t n, const mr_column *columns, mr_error *err) {
     const table *t = state;
     row_run run;
-    for (int64_t first = 0; first < n; first += RUN) {
-        const mr_column index = column_from(&columns[t->set.n_fields + t->set.n_partitions], first);
-        run.n = n - first < RUN ? n - first : RUN;
-        run.blocks = blocks + first;
-        find_rows(t, &run, samples + first, &index);
-        gather_partitions(t, &run, columns, first);
-        for (int32_t which = 0; which < t->n_parts; which++) {
-            MR_TRY(gather_part(t, which, &run, columns, first, err));
+    for (int64_t first = 0, end; first < n; first = end) {
+        int64_t in_order = count_in_order(t, blocks + first, samples + first, n - first);
+        run.copied = in_order >= RUN || (in_order > 1 && in_order == n - first);
+        end = run.copied ? first + in_order : first + RUN < n ? first + RUN : n;
+        if (run.copied) {
+            int64_t row = samples[first] - t->set.groups[blocks[first]->number].first;
+            if (!copy_numbers(t, blocks[first], row, in_order, columns, first)) {
+                continue;
+            }
+        }
+        for (int64_t at = first; at < end; at += RUN) {
+            run.n = end - at < RUN ? end - at : RUN;
+            run.blocks = blocks + at;
+            MR_TRY(gather_run(t, &run, samples, columns, at, err));
         }
     }
     return MR_OK;
@@ -913,4 +1054,5 @@ const mr_source_class mr_source_parquet = {
     .fill = fill,
     .gather = gather,
     .identify = identify,
+    .maps = maps,
 };

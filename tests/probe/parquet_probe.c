@@ -88,7 +88,8 @@ void *probe_decode(mr_pq_decoder *decoder, const mr_pq_file *file, int32_t group
     mr_pq_nulls nulls = {.policy = (mr_pq_null_policy)policy, .fill = fill};
     if (mr_pq_chunk_extent(file, group, column, &extent, err) == MR_OK) {
         mr_pq_bytes bytes = {(const uint8_t *)data + extent.offset, (size_t)extent.size};
-        mr_pq_job job = {file, group, column, bytes, nulls, NULL, NULL, 0};
+        mr_pq_job job = {
+            .file = file, .group = group, .column = column, .bytes = bytes, .nulls = nulls};
         mr_pq_decode(decoder, &job, &vector, err);
     }
     return vector;
@@ -135,7 +136,14 @@ void *probe_decode_ranges(mr_pq_decoder *decoder, const mr_pq_file *file, int32_
     uint8_t *sparse =
         sparse_chunk(file, group, column, data, &pages, ranges, n_ranges, bytes); /* leaks: tests */
     mr_pq_bytes chunk = {sparse, (size_t)file->groups[group].chunks[column].size};
-    mr_pq_job job = {file, group, column, chunk, nulls, &pages, ranges, n_ranges};
+    mr_pq_job job = {.file = file,
+                     .group = group,
+                     .column = column,
+                     .bytes = chunk,
+                     .nulls = nulls,
+                     .pages = &pages,
+                     .ranges = ranges,
+                     .n_ranges = n_ranges};
     mr_pq_decode(decoder, &job, &vector, err);
     free(pages.pages);
     return vector;

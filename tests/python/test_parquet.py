@@ -356,6 +356,25 @@ def test_random_table_equals_pyarrow(seed):
 
 
 # ---- Rows into batches -------------------------------------------------------------------------
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
+def test_a_dictionary_that_is_the_column_itself(codec, version):
+    """A writer numbers values as they come up; where all differ, the dictionary has them in the rows' order. So it is
+    taken for the column until an entry, a null or a page says otherwise."""
+    n = 5000
+    numbers = np.random.default_rng(1).permutation(10 * n)[:n]
+    once, late, early, swapped = (numbers.copy() for _ in range(4))
+    late[n - 1], early[1], swapped[2500] = late[0], early[0], swapped[7]
+    holes = [None if i == 3000 else int(x) for i, x in enumerate(numbers)]
+    columns = {"once": once, "late": late, "early": early, "swapped": swapped, "holes": pa.array(holes, pa.int64()),
+               "half": np.concatenate([numbers[:n // 2], numbers[:n // 2]]), "lists": [[int(x)] for x in numbers]}
+    table = pa.table({**columns, **{name + "32": np.asarray(columns[name], np.float32) for name in ("once", "late")}})
+    for limit in (1 << 20, 4096):  # with the smaller one pages behind the first are plain
+        data = write(table, compression=codec, data_page_version=version, dictionary_pagesize_limit=limit,
+                     data_page_size=8192, write_batch_size=500)
+        compare(data, table)
+
+
 @pytest.mark.parametrize("seed", seeds(60))
 def test_rows_are_copied_where_they_are_wanted(seed):
     print(f"MILLRACE_SEED={seed}")

@@ -2,6 +2,7 @@
 """The source `parquet`: every value is pyarrow's, by the row's number; the law of the order holds; and
 what is wrong with a file is said with file, row group and column."""
 import collections
+import decimal
 import io
 import os
 import shutil
@@ -339,6 +340,73 @@ def test_words_are_hashed_as_xxhash_does(file):
             for batch in loader:
                 for slot, index in enumerate(batch["index"][:batch.valid]):
                     assert batch["text"][slot] == xxhash.xxh3_64_intdigest(words[index], 5) % buckets
+
+
+# Ops on values: the source runs them on dictionaries and columns as it unpacks these; where a condition stands, chains run
+# them on rows.
+OPS = [{"hash_bucket": {"buckets": 1000, "field": f}} for f in ("word", "rare", "whole", "flag", "short")]
+OPS += [{"log1p": {"field": f}} for f in ("price", "single", "money")]
+OPS += [{"standardize": {"mean": 3, "std": 2, "field": "price"}}, {"clip": {"low": 0, "high": 2, "field": "price"}},
+        {"fill_null": {"value": -1, "field": "single"}}, {"bucketize": {"boundaries": [1, 5, 7], "field": "score"}}]
+WRITTEN = {"dictionary": {}, "plain": {"use_dictionary": False}, "falls back": {"dictionary_pagesize_limit": 300},
+           "second version": {"data_page_version": "2.0"},
+           "deltas": {"use_dictionary": False, "column_encoding": {"word": "DELTA_BYTE_ARRAY", "rare": "DELTA_LENGTH_BYTE_ARRAY",
+                                                                   "whole": "DELTA_BINARY_PACKED"}}}
+
+
+def values_for_ops(rows=700):
+    rng = np.random.default_rng(5)
+
+    def holes(values, kind):
+        return pa.array([None if rng.random() < 0.2 else v for v in values], kind)
+    return pa.table({
+        "word": holes([f"w{v}" * (v % 3) for v in rng.integers(0, 30, rows)], pa.string()),
+        "rare": [f"{v:08x}" for v in rng.integers(0, 2**31, rows)],
+        "whole": holes(rng.integers(-5, 5, rows).tolist(), pa.int32()),
+        "flag": holes((rng.random(rows) < 0.5).tolist(), pa.bool_()),
+        "short": holes(rng.integers(0, 50, rows).tolist(), pa.int16()),
+        "money": pa.array([None if v % 7 == 0 else decimal.Decimal(int(v)) / 4 for v in rng.integers(0, 40, rows)],
+                          pa.decimal128(9, 2)),
+        "price": holes(rng.integers(0, 20, rows).astype(float).tolist(), pa.float64()),
+        "single": pa.array(np.where(rng.random(rows) < 0.1, np.nan, rng.integers(-1, 20, rows)), pa.float32()),
+        "score": pa.array(rng.integers(0, 9, rows), pa.int8()),
+        "key": pa.array(np.arange(rows)),
+    })
+
+
+@pytest.mark.parametrize("nulls", ["fill", "mask"])
+@pytest.mark.parametrize("order", ["none", "window"])
+@pytest.mark.parametrize("written", WRITTEN)
+def test_ops_on_dictionaries_give_what_ops_on_rows_give(tmp_path, written, order, nulls):
+    rows, path = values_for_ops(), str(tmp_path / "rows.parquet")
+    pq.write_table(rows, path, row_group_size=150, data_page_size=200, write_batch_size=16, compression="zstd", **WRITTEN[written])
+
+    def arrays(**source):
+        with Loader({**document(path, ORDERS[order], nulls=nulls, fill=1.0, **source), "ops": OPS}, threads=2) as loader:
+            return [dict(batch) for batch in loader]
+    ours, theirs = arrays(), arrays(where=[">=", "key", 0])
+    assert len(ours) == len(theirs) == (700 + 15) // 16
+    for a, b in zip(ours, theirs):
+        assert list(a) == list(b)
+        for name in a:
+            np.testing.assert_array_equal(a[name], b[name], name)
+
+
+def test_ops_on_dictionaries_give_what_others_compute(tmp_path):
+    xxhash = pytest.importorskip("xxhash")
+    rows, path = values_for_ops(), str(tmp_path / "rows.parquet")
+    pq.write_table(rows, path, row_group_size=150)
+    with Loader({**document(path, False, 700, nulls="fill"), "ops": OPS}) as loader:
+        batch = next(iter(loader))
+    words = [(v or "").encode() for v in rows["word"].to_pylist()]
+    assert batch["word"].tolist() == [xxhash.xxh3_64_intdigest(w) % 1000 for w in words]
+    whole = [v or 0 for v in rows["whole"].to_pylist()]
+    assert batch["whole"].tolist() == [xxhash.xxh3_64_intdigest(v.to_bytes(8, "little", signed=True)) % 1000 for v in whole]
+    price = np.array([v or 0.0 for v in rows["price"].to_pylist()])
+    np.testing.assert_allclose(batch["price"], np.clip((np.log1p(price) - 3) / 2, 0, 2), rtol=1e-12)
+    single = rows["single"].to_numpy()
+    np.testing.assert_array_equal(np.isnan(single), batch["single"] == -1)
+    assert batch["score"].tolist() == np.searchsorted([1, 5, 7], rows["score"].to_numpy()).tolist()
 
 
 def test_a_condition_that_nothing_fits(file):

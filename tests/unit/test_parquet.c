@@ -98,6 +98,25 @@ TEST(gathering_equals_the_reference) {
     free(table);
 }
 
+TEST(numbers_that_count_up_are_told_from_others) {
+    const mr_column_kernels *both[] = {best(), &mr_column_kernels_scalar};
+    for (size_t n = 0; n < 40; n++) {
+        uint32_t index[40];
+        for (size_t i = 0; i < n; i++) {
+            index[i] = (uint32_t)i - 3; /* wraps around */
+        }
+        for (size_t k = 0; k < 2; k++) {
+            CHECK(both[k]->counts_up(index, n, (uint32_t)-3));
+            CHECK(both[k]->counts_up(index, n, 5) == (n == 0));
+            for (size_t i = 0; i < n; i++) {
+                index[i] ^= 1u << i % 32;
+                CHECK(!both[k]->counts_up(index, n, (uint32_t)-3));
+                index[i] ^= 1u << i % 32;
+            }
+        }
+    }
+}
+
 TEST(running_sums_and_split_bytes_equal_the_reference) {
     const mr_column_kernels *fast = best(), *slow = &mr_column_kernels_scalar;
     for (size_t n = 0; n < 100; n++) {

@@ -72,7 +72,7 @@ static mr_status place_fixed(mr_chain *chain, const mr_chain_job *job, int32_t f
 /* Before somebody fills the slot. */
 static mr_status offer_memory(mr_chain *chain, const mr_chain_job *job, int32_t slot,
                               mr_view *value, mr_error *err) {
-    *value = (mr_view){.type = chain->pipeline->slots[slot].type};
+    *value = (mr_view){.type = *mr_chain_slot_type(chain, slot)};
     return chain->fixed_bytes[slot] >= 0 ? place_fixed(chain, job, slot, value, err) : MR_OK;
 }
 
@@ -345,6 +345,9 @@ MR_MARKED static mr_status step(mr_chain *chain, mr_chain_job *job, chain_way wa
     int32_t length = way.caches && chain->caches->parts ? node->fused_length : node->whole_length;
     mr_view *value = &fields[node->field], out = {0};
     *n = length > 1 ? length : 1;
+    if (mr_chain_is_done(chain, i)) {
+        return MR_OK;
+    }
     if (mr_op_is_cache(node)) {
         if (way.caches) {
             call_keep(chain, job, i, fields);

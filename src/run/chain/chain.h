@@ -119,6 +119,18 @@ static inline int32_t mr_chain_op_number(const mr_chain *chain, int32_t i) {
     return chain->pipeline->first_op + i;
 }
 
+/* Whether the source has run the i-th op already: see run/read/mapping.h. */
+static inline bool mr_chain_is_done(const mr_chain *chain, int32_t i) {
+    return chain->dataset->mapping && chain->dataset->mapping->done[i];
+}
+
+/* What the source or an op on whole samples puts into a slot. */
+static inline const mr_type *mr_chain_slot_type(const mr_chain *chain, int32_t slot) {
+    const mr_mapping *mapping = chain->dataset->mapping;
+    return mapping && mapping->is_mapped[slot] ? &mapping->types[slot]
+                                               : &chain->pipeline->slots[slot].type;
+}
+
 /* Makes calls[i] one for the job's sample. */
 void mr_chain_set_call(mr_chain *chain, const mr_chain_job *job, int32_t i);
 mr_status mr_chain_call_sample(mr_chain *chain, int32_t i, const mr_view *in, mr_view *out,

@@ -38,7 +38,8 @@ static void list_wanted(mr_chain *chain) {
         if (p->wanted[f]) {
             chain->wanted_fields[chain->n_wanted++] = f;
         }
-        chain->values[f] = (mr_view){p->slots[f].type, NULL, p->wanted[f] ? 0 : MR_UNWANTED};
+        chain->values[f] =
+            (mr_view){*mr_chain_slot_type(chain, f), NULL, p->wanted[f] ? 0 : MR_UNWANTED};
     }
 }
 
@@ -49,7 +50,7 @@ static void map_fields(mr_chain *chain) {
         chain->delivered_as[f] = -1;
         chain->last_op[f] = -1;
         chain->kept_by[f] = -1;
-        chain->fixed_bytes[f] = mr_type_bytes(&p->slots[f].type);
+        chain->fixed_bytes[f] = mr_type_bytes(mr_chain_slot_type(chain, f));
     }
     for (int32_t d = 0; d < p->n_fields; d++) {
         chain->delivered_as[p->field_slot[d]] = d;
@@ -60,7 +61,7 @@ static void map_fields(mr_chain *chain) {
         for (int32_t k = 0; k < p->ops[i].n_inputs; k++) {
             last[p->ops[i].inputs[k]] = i;
         }
-        if (!cache) {
+        if (!cache && !mr_chain_is_done(chain, i)) {
             last[p->ops[i].field] = i;
         }
     }
@@ -91,17 +92,18 @@ static bool is_made_fixed(const mr_chain *chain, int32_t slot) {
     const mr_pipeline *p = chain->pipeline;
     int32_t last = chain->last_op[slot];
     bool changed = last >= 0 && !p->ops[last].class->run_sample;
-    return is_fixed(changed ? &p->ops[last].out : &p->slots[slot].type);
+    return is_fixed(changed ? &p->ops[last].out : mr_chain_slot_type(chain, slot));
 }
 
 static bool may_take_rows(const mr_chain *chain) {
     const mr_pipeline *p = chain->pipeline;
     bool takes = true;
     for (int32_t i = 0; i < chain->n_wanted && takes; i++) {
-        takes = is_row(&p->slots[chain->wanted_fields[i]].type);
+        takes = is_row(mr_chain_slot_type(chain, chain->wanted_fields[i]));
     }
     for (int32_t i = 0; i < chain->n_ops && takes; i++) {
-        takes = op_takes_rows(p, &p->ops[i]) && p->ops[i].fused_length <= 1;
+        takes = mr_chain_is_done(chain, i) ||
+                (op_takes_rows(p, &p->ops[i]) && p->ops[i].fused_length <= 1);
     }
     for (int32_t d = 0; d < p->n_fields && takes; d++) {
         takes = is_fixed(&p->fields[d].type) || !is_made_fixed(chain, p->field_slot[d]);

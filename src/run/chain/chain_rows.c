@@ -109,14 +109,17 @@ mr_status mr_chain_run_rows(mr_chain *chain, mr_batch *batch, int64_t first, int
                             mr_column *columns, mr_error *err) {
     mr_status status = MR_OK;
     for (int32_t i = 0; status == MR_OK && i < chain->n_ops; i++) {
+        if (mr_chain_is_done(chain, i)) {
+            continue;
+        }
         status = run_op_rows(chain, batch, first, n, i, columns, err);
         mr_arena_reset(&chain->scratch);
     }
     if (status == MR_OK) {
         settle_columns(chain, batch, first, n, columns);
     }
-    for (int64_t slot = first; status == MR_OK && slot < first + n; slot++) {
-        mr_batch_sample_done(batch, slot);
+    if (status == MR_OK) {
+        mr_batch_rows_done(batch, first, n);
     }
     mr_arena_reset(&chain->data);
     return status;
@@ -125,7 +128,7 @@ mr_status mr_chain_run_rows(mr_chain *chain, mr_batch *batch, int64_t first, int
 /* Where the source puts n values of a field: into the batch if no op changes them. */
 static mr_status offer_column(mr_chain *chain, mr_batch *batch, int64_t first, int64_t n, int32_t f,
                               mr_error *err) {
-    const mr_type *type = &chain->pipeline->slots[f].type;
+    const mr_type *type = mr_chain_slot_type(chain, f);
     mr_column *column = &chain->to[f];
     *column = (mr_column){.type = *type};
     if (chain->fixed_bytes[f] >= 0) {

@@ -36,6 +36,7 @@ static mr_status list_blocks(mr_dataset *dataset, mr_error *err) {
 
 static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, const mr_log *log,
                              mr_error *err) {
+    MR_TRY(mr_mapping_new(&dataset->mapping, pipeline, err));
     mr_keep *keep = mr_keep_new(pipeline->source->name, log);
     const mr_wanted wanted = {
         .size = (uint32_t)sizeof wanted,
@@ -45,6 +46,7 @@ static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, c
         .in_order = !pipeline->settings.shuffle,
         .log = log,
         .keeper = mr_keep_keeper(keep),
+        .mapper = dataset->mapping ? &dataset->mapping->mapper : NULL,
     };
     dataset->class = pipeline->source;
     mr_status status = dataset->class->open(pipeline->source_params, &wanted, &dataset->state, err);
@@ -74,6 +76,7 @@ void mr_dataset_close(mr_dataset *dataset) {
     if (dataset->class) {
         dataset->class->close(dataset->state);
     }
+    mr_mapping_free(dataset->mapping);
     mr_free(dataset->first);
     *dataset = (mr_dataset){0};
 }

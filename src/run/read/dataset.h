@@ -5,14 +5,15 @@
 #ifndef MR_RUN_DATASET_H
 #define MR_RUN_DATASET_H
 
-#include "plan/pipeline.h"
+#include "run/read/mapping.h"
 
 typedef struct mr_dataset {
     const mr_source_class *class;
     void *state;
     mr_shape shape;
-    int64_t *first;     /* shape.blocks + 1 first samples, or NULL: every sample is a block */
-    int32_t number, of; /* which of the run's datasets it is */
+    int64_t *first;      /* shape.blocks + 1 first samples, or NULL: every sample is a block */
+    mr_mapping *mapping; /* ops that the source runs; NULL: none */
+    int32_t number, of;  /* which of the run's datasets it is */
     char fingerprint[33];
 } mr_dataset;
 

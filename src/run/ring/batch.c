@@ -96,6 +96,16 @@ void mr_batch_sample_done(mr_batch *batch, int64_t i) {
     batch->sample_digests[i] = now ? sample_digest(batch, i) : 0;
 }
 
+void mr_batch_rows_done(mr_batch *batch, int64_t first, int64_t n) {
+    if (!batch->pool->digest || batch->pool->late) {
+        memset(batch->sample_digests + first, 0, (size_t)n * sizeof *batch->sample_digests);
+        return;
+    }
+    for (int64_t i = first; i < first + n; i++) {
+        mr_batch_sample_done(batch, i);
+    }
+}
+
 /* Over the fields' types and the samples' digests, which cover shapes and bytes. */
 static mr_status make_digest(mr_batch *batch, mr_error *err) {
     const mr_pool *pool = batch->pool;

@@ -57,6 +57,9 @@ void mr_batch_clear_sample(mr_batch *batch, int64_t i);
 /* Notes that sample i is complete (its digest). */
 void mr_batch_sample_done(mr_batch *batch, int64_t i);
 
+/* The same for n of them. */
+void mr_batch_rows_done(mr_batch *batch, int64_t first, int64_t n);
+
 /* After the last sample: joins ragged pieces, makes the digest. One thread. */
 mr_status mr_batch_seal(mr_batch *batch, mr_error *err);
 

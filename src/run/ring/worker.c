@@ -342,6 +342,13 @@ static void make_sample(mr_worker *worker, mr_making *making, int64_t batch, int
     }
 }
 
+/* Whether a row is of the block that the row before it is of, so that nobody need look it up. */
+static bool is_like_before(const mr_making *making, int64_t slot) {
+    const mr_pick *pick = &making->picks[slot], *before = pick - 1;
+    return pick->block >= 0 && pick->visit == before->visit && pick->epoch == before->epoch &&
+           pick->child == before->child && slot < making->portion.valid;
+}
+
 /* Waits for the blocks of a run of rows. False: not all are there, and some sample will tell why.
  */
 static bool collect_blocks(mr_worker *worker, const mr_making *making, int64_t batch, int64_t first,
@@ -349,6 +356,10 @@ static bool collect_blocks(mr_worker *worker, const mr_making *making, int64_t b
     mr_error ignored;
     mr_error_clear(&ignored);
     for (int64_t slot = first; slot < end; slot++) {
+        if (slot > first && is_like_before(making, slot)) {
+            worker->blocks[slot - first] = worker->blocks[slot - first - 1];
+            continue;
+        }
         mr_load *load = load_of(worker, making, slot);
         if (!load) {
             return false;
