@@ -242,6 +242,12 @@ typedef struct mr_source_class {
 
     /* (streams, optional) The number that the partition's next entry will have; by any thread. */
     mr_status (*newest)(const void *state, int32_t partition, int64_t *number, mr_error *err);
+
+    /* (optional) How long a field of samples [first, first + count) is, its first dimension, where
+     * that is known without reading: the size of a file, or what an index says. Returns
+     * MR_E_UNSUPPORTED, without a word, where it is not; then the samples are read. */
+    mr_status (*lengths)(const void *state, int32_t field, int64_t first, int64_t count,
+                         int64_t *out, mr_error *err);
 } mr_source_class;
 
 #define MR_SOURCE_HEADER .abi = MR_SOURCE_ABI, .size = (uint32_t)sizeof(mr_source_class)
