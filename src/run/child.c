@@ -73,7 +73,8 @@ static mr_status open_selection(mr_child *child, const mr_log *log, mr_error *er
     facts->dataset = &child->dataset;
     facts->pipeline = child->pipeline;
     facts->log = log;
-    const mr_sample_facts asked = mr_facts_of(facts);
+    mr_sample_facts asked = mr_facts_of(facts);
+    asked.in_blocks = mr_dataset_has_blocks(&child->dataset);
     mr_status status = mr_selection_open(&child->selection, child->dataset.shape.samples,
                                          view->steps, view->n, &asked, err);
     mr_facts_close(facts);
