@@ -123,6 +123,9 @@ static int run_docs(const void *values) {
     printf("`\"share\": \"MODE\"` or `\"share\": {...}` says who makes and who keeps what "
            "(docs/fabric.md):\n\n");
     print_rows(mr_share_params());
+    printf("`\"bucket\": \"FIELD\"` or `\"bucket\": {...}` makes batches of samples of like length "
+           "(docs/shuffle.md):\n\n");
+    print_rows(mr_bucket_params());
     printf("## Sources\n\n");
     for (int32_t i = 0; i < mr_n_sources(); i++) {
         const mr_source_class *source = mr_source_at(i);

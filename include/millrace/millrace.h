@@ -543,6 +543,7 @@ MR_API const mr_param *mr_settings_params(void); /* rows of the document's own k
 MR_API const mr_param *mr_rehearse_params(void); /* of its "rehearse" */
 MR_API const mr_param *mr_pace_params(void);     /* of its "pace" */
 MR_API const mr_param *mr_share_params(void);    /* of its "share" */
+MR_API const mr_param *mr_bucket_params(void);   /* of its "bucket" */
 
 /* Parts left out of this build: what, and which library would bring it. */
 typedef struct mr_missing {

@@ -258,6 +258,12 @@ typedef struct mr_source_class {
     /* (optional) Whether the source can run ops on this field's values as it unpacks a block: then
      * wanted->mapper may say so, and fill and gather give what the ops make of them. */
     bool (*maps)(const void *params, int32_t field);
+
+    /* (optional) How long a field of samples [first, first + count) is, its first dimension, where
+     * that is known without reading: the size of a file, or what an index says. Returns
+     * MR_E_UNSUPPORTED, without a word, where it is not; then the samples are read. */
+    mr_status (*lengths)(const void *state, int32_t field, int64_t first, int64_t count,
+                         int64_t *out, mr_error *err);
 } mr_source_class;
 
 #define MR_SOURCE_HEADER .abi = MR_SOURCE_ABI, .size = (uint32_t)sizeof(mr_source_class)

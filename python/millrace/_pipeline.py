@@ -315,6 +315,14 @@ class Pipeline:
         """Draws samples so that the classes in a field of the source come equally often."""
         return self._view("balance", field=field, count=count)
 
+    def bucket(self, field=None, *, size=0, groups=100):
+        """Batches of samples of like length, so that padding them wastes little.
+
+        field: of the source, that says how long a sample is: by its value where it is a number, else
+        by its length; otherwise the first. size: samples that come together; otherwise a batch.
+        groups: how many times as many are sorted together. docs/shuffle.md tells the rest."""
+        return self._set("bucket", {"field": field or "", "size": size, "groups": groups})
+
     # ---- At work ----
 
     def loader(self, *, seed=None, epochs=None, batch=None, to="numpy", threads=0, rank=None,

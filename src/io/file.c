@@ -293,6 +293,18 @@ bool mr_extent_identity(const mr_extent *extent, uint64_t out[2]) {
     return name_file(&info, &system, extent->limit, out);
 }
 
+int64_t mr_extent_file_size(const mr_extent *extent) {
+    struct stat info;
+    if (mr_is_far(extent->path)) {
+        mr_far_pin pin;
+        mr_far_pin_of(extent->path, &pin);
+        return pin.size;
+    }
+    bool is_file =
+        fstatat(MR_EXTENT_FOLDER(extent), extent->path, &info, 0) == 0 && S_ISREG(info.st_mode);
+    return is_file ? (int64_t)info.st_size : -1;
+}
+
 bool mr_file_identity(const char *path, int64_t limit, uint64_t out[2]) {
     return mr_extent_identity(&(mr_extent){.path = path, .limit = limit}, out);
 }

@@ -34,6 +34,8 @@ bool mr_open_extent_identity(const mr_open_extent *open, uint64_t out[2]);
  * machine: without the device's number, which is a mount's. False, too, where the file system tells
  * no times. */
 bool mr_extent_identity_abroad(const mr_extent *extent, uint64_t out[2]);
+/* How long its file is, by a look at the name alone; -1: it is not there, or no file. */
+int64_t mr_extent_file_size(const mr_extent *extent);
 void mr_extent_close(const mr_open_extent *open);
 
 /* The checks of mr_extent_open for a file opened by other means; mode and file_size from stat. */

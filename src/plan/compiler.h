@@ -45,7 +45,9 @@ mr_status mr_compile_source(mr_compiler *c, json_t *document);
 /* ---- pipeline_order.c ---- */
 mr_status mr_compile_order(mr_compiler *c, json_t *document);
 mr_status mr_write_order(const mr_pipeline *p, json_t *document);
+mr_status mr_write_bucket(const mr_pipeline *p, json_t *document);
 mr_status mr_write_share(const mr_pipeline *p, json_t *document);
+mr_status mr_check_bucket(const mr_compiler *c);
 mr_status mr_hash_order(const mr_pipeline *p, mr_hasher *hasher);
 
 /* ---- pipeline_stream.c ---- */

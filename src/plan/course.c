@@ -50,35 +50,10 @@ static mr_status check_selection(const mr_course_config *c, mr_error *err) {
         return mr_fail(err, MR_E_INTERNAL, "a selection from %lld samples for a course of %lld",
                        (long long)mr_selection_samples(c->selection), (long long)c->samples);
     }
-    if (c->selection && c->n_blocks > 0 && !mr_selection_is_subset(c->selection)) {
-        mr_status status = mr_fail(err, MR_E_UNSUPPORTED,
-                                   "repeat, weights and balance are not possible where samples "
-                                   "are read in blocks");
-        mr_hint(err, "use a source that reads single samples, or take these steps out of the view");
-        return status;
-    }
     return MR_OK;
 }
 
 /* ---- Blocks ---- */
-
-/* Samples below one that take part. */
-static int64_t rank_of(const mr_course_config *c, int64_t sample) {
-    return c->selection ? mr_selection_rank(c->selection, sample) : sample;
-}
-
-static void count_blocks(mr_course *course) {
-    const mr_course_config *c = &course->config;
-    int64_t n = 0;
-    for (int64_t b = 0; b < c->n_blocks; b++) {
-        int64_t end = rank_of(c, c->first[b + 1]);
-        if (end > course->below[n]) {
-            course->block[n] = b;
-            course->below[++n] = end;
-        }
-    }
-    course->n_blocks = n;
-}
 
 /* How many visits a lane's window may have. */
 static int64_t visits_of_window(const mr_course_config *c) {
@@ -92,16 +67,15 @@ static int64_t visits_of_window(const mr_course_config *c) {
 }
 
 static mr_status open_blocks(mr_course *course, mr_error *err) {
-    size_t n = (size_t)course->config.n_blocks;
-    course->block = mr_zalloc(n, sizeof *course->block);
-    course->below = mr_zalloc(n + 1, sizeof *course->below);
-    if (!course->block || !course->below) {
-        return mr_fail_memory(err, 2 * n * sizeof *course->block);
-    }
-    count_blocks(course);
-    course->length = course->below[course->n_blocks];
-    course->lanes = course->config.shuffle ? course->config.lanes : 1;
-    course->window_visits = visits_of_window(&course->config);
+    const mr_course_config *c = &course->config;
+    MR_TRY(mr_selection_blocks_open(&course->blocks, c->selection, c->n_blocks, c->first,
+                                    c->shuffle, c->seed, err));
+    course->n_units = mr_selection_blocks_units(course->blocks);
+    course->length = mr_selection_blocks_rows(course->blocks);
+    course->plain = !c->selection || mr_selection_is_subset(c->selection) ||
+                    (!c->shuffle && !mr_selection_is_drawn(c->selection));
+    course->lanes = c->shuffle ? c->lanes : 1;
+    course->window_visits = visits_of_window(c);
     course->config.first = NULL;
     return MR_OK;
 }
@@ -130,8 +104,7 @@ mr_status mr_course_open(mr_course **out, const mr_course_config *config, mr_err
 
 void mr_course_free(mr_course *course) {
     if (course) {
-        mr_free(course->block);
-        mr_free(course->below);
+        mr_selection_blocks_free(course->blocks);
         mr_free(course);
     }
 }
@@ -145,5 +118,5 @@ int32_t mr_course_lanes(const mr_course *course) {
 }
 
 int64_t mr_course_max_visits(const mr_course *course) {
-    return course->n_blocks > 0 ? course->n_blocks + course->lanes - 1 : 0;
+    return course->n_units > 0 ? course->n_units + course->lanes - 1 : 0;
 }

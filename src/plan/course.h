@@ -16,8 +16,9 @@
  *  4. The rows of a window are permuted.
  *
  * A selection of samples (selection.h) takes the place of all: then a block's rows are those of its
- * samples that are selected. For single samples the order is one of the selection's indexes; where
- * weights or balance draw from it, positions are those of the draws.
+ * samples that are selected, each as often as it comes (selection_blocks.h). For single samples the
+ * order is one of the selection's indexes; where weights or balance draw from it, positions are
+ * those of the draws.
  *
  * Everything depends on the configuration and the epoch alone. Without shuffle the rows stand in
  * the source's order, lanes count as one, and each block is a window. */

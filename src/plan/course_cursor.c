@@ -41,7 +41,7 @@ struct mr_course_cursor {
 };
 
 static bool single_samples(const mr_course *course) {
-    return course->n_blocks == 0;
+    return course->blocks == NULL;
 }
 
 /* ---- Epochs ---- */
@@ -62,7 +62,7 @@ static mr_status fill_epoch(open_epoch *epoch, const mr_course *course, uint32_t
                             mr_error *err) {
     const mr_course_config *c = &course->config;
     epoch->table.epoch = number;
-    if (c->selection && mr_selection_is_drawn(c->selection)) {
+    if (single_samples(course) && c->selection && mr_selection_is_drawn(c->selection)) {
         return mr_selection_cursor_open(&epoch->draws, c->selection, c->seed, c->shuffle, err);
     }
     if (single_samples(course)) {
@@ -187,10 +187,11 @@ static int64_t sample_at(const mr_course *course, int64_t row) {
 static mr_pick pick_at(const open_epoch *epoch, const mr_course *course, int64_t place, int64_t row,
                        int32_t lane) {
     const mr_course_place *at = &epoch->table.places[place];
-    return (mr_pick){.sample = sample_at(course, row + at->shift),
-                     .block = at->block,
-                     .visit = place + lane,
-                     .epoch = epoch->table.epoch};
+    int64_t sample = course->plain ? sample_at(course, row + at->shift)
+                                   : mr_selection_epoch_sample(&epoch->table.rows, course->blocks,
+                                                               at->unit, row - at->row);
+    return (mr_pick){
+        .sample = sample, .block = at->block, .visit = place + lane, .epoch = epoch->table.epoch};
 }
 
 /* `count` rows of the lane's window, from its `first` on, to every `stride`-th pick. A visit's

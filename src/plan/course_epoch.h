@@ -7,16 +7,16 @@
 #define MR_PLAN_COURSE_EPOCH_H
 
 #include "plan/course.h"
+#include "plan/selection_blocks.h"
 
 struct mr_course {
     mr_course_config config;
     int64_t length;
-    int32_t lanes;         /* that count */
-    int64_t window_visits; /* at most, of one lane */
-    /* Blocks that have rows, in the source's order: */
-    int64_t n_blocks;
-    int64_t *block; /* its number in the source */
-    int64_t *below; /* n_blocks + 1: rows of the blocks before it, in the source's order */
+    int32_t lanes;               /* that count */
+    int64_t window_visits;       /* at most, of one lane */
+    mr_selection_blocks *blocks; /* NULL: samples are single */
+    int64_t n_units;             /* of them */
+    bool plain;                  /* a row in the source's order is an index of the selection */
 };
 
 /* A block at its place of the epoch. */
@@ -24,6 +24,7 @@ typedef struct mr_course_place {
     int64_t row;   /* its first */
     int64_t shift; /* row + shift: the row in the source's order */
     int64_t block; /* number in the source */
+    int64_t unit;  /* see selection_blocks.h */
 } mr_course_place;
 
 typedef struct mr_course_lane {
@@ -34,7 +35,9 @@ typedef struct mr_course_lane {
 
 typedef struct mr_course_epoch {
     uint32_t epoch;
-    mr_course_place *places; /* n_blocks + 1: the last has only a row, n */
+    mr_selection_epoch rows;
+    mr_course_place *places; /* n_places + 1: the last has only a row, n */
+    int64_t n_places;        /* units that have rows */
     mr_course_lane *lanes;
 } mr_course_epoch;
 

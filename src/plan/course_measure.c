@@ -105,10 +105,11 @@ static mr_status meet_blocks(mr_course_cursor *cursor, const mr_course *course, 
 
 /* A block of r of n rows is met by a batch of B unless all B are among the others: the product of
  * (n - r - i) / (n - i), taken as (1 - r / (n - (B - 1) / 2)) ^ B, which is near enough. */
-static double blocks_to_expect(const mr_course *course, int64_t batch) {
+static double blocks_to_expect(const mr_course *course, const mr_course_epoch *epoch,
+                               int64_t batch) {
     double rows = (double)course->length - (double)(batch - 1) / 2, met = 0;
-    for (int64_t b = 0; b < course->n_blocks; b++) {
-        double part = (double)(course->below[b + 1] - course->below[b]) / rows;
+    for (int64_t i = 0; i < epoch->n_places; i++) {
+        double part = (double)(epoch->places[i + 1].row - epoch->places[i].row) / rows;
         met += part >= 1 ? 1 : 1 - pow(1 - part, (double)batch);
     }
     return met;
@@ -144,14 +145,14 @@ static mr_status measure_batches(const mr_course *course, uint32_t epoch, int64_
 
 mr_status mr_course_measure(const mr_course *course, uint32_t epoch, int64_t batch,
                             mr_shuffle_measure *out, mr_error *err) {
-    if (course->n_blocks == 0 || !course->config.shuffle || batch < 1 || batch > course->length) {
+    if (!course->blocks || !course->config.shuffle || batch < 1 || batch > course->length) {
         return mr_fail(err, MR_E_PARAM, "batches of %lld have no window shuffle to measure",
                        (long long)batch);
     }
-    mr_shuffle_measure measure = {.blocks_met_full = blocks_to_expect(course, batch),
-                                  .distance_full = (double)(course->length + 1) / 3};
+    mr_shuffle_measure measure = {.distance_full = (double)(course->length + 1) / 3};
     mr_course_epoch table;
     MR_TRY(mr_course_epoch_init(&table, course, epoch, err));
+    measure.blocks_met_full = blocks_to_expect(course, &table, batch);
     measure.distance = distance_to_expect(course, &table);
     mr_course_epoch_free(&table);
     MR_TRY(measure_batches(course, epoch, batch, &measure.blocks_met, err));

@@ -120,7 +120,7 @@ mr_status mr_visit_walk_open(mr_visit_walk **out, const mr_course *course, uint3
         return mr_fail_memory(err, sizeof *walk);
     }
     walk->course = course;
-    mr_status status = course->n_blocks == 0
+    mr_status status = course->blocks == NULL
                            ? MR_OK
                            : enter_epoch(walk, epoch, position, first_lane, end_lane, err);
     if (status < 0) {

@@ -13,8 +13,8 @@
 #include "core/params.h"
 #include "core/registry.h"
 
-static const char *const structure_keys[] = {"source",   "ops",  "cache", "view", "kinds",
-                                             "rehearse", "pace", "share", NULL};
+static const char *const structure_keys[] = {"source",   "ops",  "cache", "view",   "kinds",
+                                             "rehearse", "pace", "share", "bucket", NULL};
 
 static mr_status write_texts(mr_pipeline *p, mr_error *err) {
     MR_TRY(mr_write_stages(p, err));
@@ -33,6 +33,7 @@ static mr_status read_settings(mr_compiler *c, json_t *document) {
 static mr_status compile_chain(mr_compiler *c, json_t *document) {
     MR_TRY(mr_compile_source(c, document));
     MR_TRY(mr_compile_stream(c, document));
+    MR_TRY(mr_check_bucket(c));
     MR_TRY(mr_compile_ops(c, document));
     MR_TRY(mr_check_kinds(c));
     MR_TRY(mr_warn_of_twins(c));
@@ -205,6 +206,7 @@ void mr_pipeline_free(mr_pipeline *p) {
     free_source(p);
     mr_params_free(mr_settings_params(), &p->settings);
     mr_view_free(&p->view);
+    mr_bucket_terms_free(&p->bucket);
     json_decref(p->kinds);
     mr_free(p->slots);
     mr_free(p->wanted);

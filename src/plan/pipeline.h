@@ -10,6 +10,7 @@
 
 #include "core/hash.h"
 #include "core/registry.h"
+#include "plan/bucket_document.h"
 #include "plan/route.h"
 #include "plan/share_document.h"
 #include "plan/stream_document.h"
@@ -86,6 +87,7 @@ struct mr_pipeline {
     mr_view_steps view;
     mr_shuffle shuffle;
     mr_share_terms share;
+    mr_bucket_terms bucket;        /* a child's is the mix's */
     bool windowed;                 /* the document asks for a shuffle by blocks */
     const mr_source_class *source; /* NULL: a mix */
     void *source_params;

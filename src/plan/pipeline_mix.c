@@ -323,10 +323,11 @@ static json_t *mix_json(const mr_pipeline *p) {
 static mr_status write_json(mr_pipeline *p, mr_error *err) {
     json_t *document = json_object();
     json_t *settings = mr_settings_json(&p->settings);
-    bool whole =
-        document && settings && json_object_set_new(document, "source", mix_json(p)) == 0 &&
-        json_object_set_new(document, "ops", json_array()) == 0 &&
-        json_object_update(document, settings) == 0 && mr_write_share(p, document) == MR_OK;
+    bool whole = document && settings &&
+                 json_object_set_new(document, "source", mix_json(p)) == 0 &&
+                 json_object_set_new(document, "ops", json_array()) == 0 &&
+                 json_object_update(document, settings) == 0 &&
+                 mr_write_share(p, document) == MR_OK && mr_write_bucket(p, document) == MR_OK;
     p->json = whole ? mr_dump_json(document) : NULL;
     json_decref(settings);
     json_decref(document);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pipeline_order.c - what of the source takes part, and in which order: "view" and "shuffle"; and
- * "share", which changes neither. */
+/* pipeline_order.c - what of the source takes part, and in which order: "view", "shuffle" and
+ * "bucket"; and "share", which changes none of them. */
 #include "plan/compiler.h"
 
 #include <stdlib.h>
@@ -14,6 +14,7 @@ mr_status mr_compile_order(mr_compiler *c, json_t *document) {
     MR_TRY(mr_view_read(&p->view, json_object_get(document, "view"), c->err));
     MR_TRY(mr_shuffle_read(&p->shuffle, shuffle, c->err));
     MR_TRY(mr_share_terms_read(&p->share, json_object_get(document, "share"), c->err));
+    MR_TRY(mr_bucket_terms_read(&p->bucket, json_object_get(document, "bucket"), c->err));
     p->windowed = json_is_object(shuffle);
     if (p->windowed && json_object_set_new(document, "shuffle", json_true()) != 0) {
         return mr_fail_memory(c->err, 64);
@@ -31,6 +32,13 @@ mr_status mr_write_order(const mr_pipeline *p, json_t *document) {
     return whole ? MR_OK : MR_E_MEMORY;
 }
 
+mr_status mr_write_bucket(const mr_pipeline *p, json_t *document) {
+    return !p->bucket.given ||
+                   json_object_set_new(document, "bucket", mr_bucket_terms_json(&p->bucket)) == 0
+               ? MR_OK
+               : MR_E_MEMORY;
+}
+
 mr_status mr_write_share(const mr_pipeline *p, json_t *document) {
     return !p->share.given ||
                    json_object_set_new(document, "share", mr_share_terms_json(&p->share)) == 0
@@ -40,6 +48,12 @@ mr_status mr_write_share(const mr_pipeline *p, json_t *document) {
 
 /* Orders that the state's "shuffle" does not tell apart. */
 mr_status mr_hash_order(const mr_pipeline *p, mr_hasher *hasher) {
+    if (p->bucket.given) {
+        mr_hasher_text(hasher, "bucket");
+        mr_hasher_text(hasher, p->bucket.field);
+        mr_hasher_number(hasher, p->bucket.size > 0 ? p->bucket.size : p->settings.batch);
+        mr_hasher_number(hasher, p->bucket.groups);
+    }
     if (!p->windowed && p->view.n == 0) {
         return MR_OK;
     }
@@ -54,6 +68,22 @@ mr_status mr_hash_order(const mr_pipeline *p, mr_hasher *hasher) {
     mr_hasher_text(hasher, text);
     free(text);
     return MR_OK;
+}
+
+/* Once it is known whether the source is followed. */
+mr_status mr_check_bucket(const mr_compiler *c) {
+    const mr_pipeline *p = c->pipeline;
+    int64_t group, stretch;
+    if (!p->bucket.given) {
+        return MR_OK;
+    }
+    if (p->is_stream) {
+        mr_error_at_json(c->err, "$.bucket");
+        return mr_fail(
+            c->err, MR_E_UNSUPPORTED,
+            "a stream that is followed has no order, so nothing can be sorted by length");
+    }
+    return mr_bucket_stretch(&p->bucket, p->settings.batch, &group, &stretch, c->err);
 }
 
 bool mr_pipeline_wants_single(const mr_pipeline *p) {

@@ -65,7 +65,7 @@ mr_status mr_write_json(mr_pipeline *p, mr_error *err) {
                  json_object_set_new(document, "ops", ops_json(p)) == 0 && settings &&
                  json_object_update(document, settings) == 0 &&
                  mr_write_order(p, document) == MR_OK && mr_write_stream(p, document) == MR_OK &&
-                 mr_write_share(p, document) == MR_OK &&
+                 mr_write_share(p, document) == MR_OK && mr_write_bucket(p, document) == MR_OK &&
                  (!p->kinds || json_object_set(document, "kinds", p->kinds) == 0);
     p->json = whole ? mr_dump_json(document) : NULL;
     json_decref(settings);

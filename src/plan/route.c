@@ -53,8 +53,28 @@ int64_t mr_route_length(const mr_route *route) {
     return route->mix ? mr_mix_length(route->mix) : mr_course_length(route->courses[0]);
 }
 
-int32_t mr_route_lanes(const mr_route *route) {
+static int32_t own_lanes(const mr_route *route) {
     return route->mix ? common_lanes(route) : mr_course_lanes(route->courses[0]);
+}
+
+static bool has_bucket(const mr_route *route) {
+    return route->bucket.length > 0;
+}
+
+int32_t mr_route_lanes(const mr_route *route) {
+    return has_bucket(route) ? route->bucket.lanes : own_lanes(route);
+}
+
+void mr_route_bucket(mr_route *route, int64_t group, int64_t stretch, bool shuffle, uint64_t seed,
+                     const uint32_t *const *lengths) {
+    int32_t lanes = own_lanes(route);
+    route->bucket = (mr_bucket){.length = mr_route_length(route),
+                                .group = group,
+                                .stretch = stretch,
+                                .lanes = group % lanes == 0 ? lanes : 1,
+                                .shuffle = shuffle,
+                                .seed = seed,
+                                .lengths = lengths};
 }
 
 int64_t mr_route_run(const mr_route *route, int64_t epoch, int64_t position) {
@@ -70,7 +90,21 @@ int64_t mr_route_run(const mr_route *route, int64_t epoch, int64_t position) {
 struct mr_route_cursor {
     mr_course_cursor *course; /* one of these */
     mr_mix_cursor *mix;
+    mr_bucket_cursor *bucket; /* and this upon it; or NULL */
 };
+
+static mr_status list_own(void *user, uint32_t epoch, const mr_positions *positions, mr_pick *picks,
+                          mr_error *err) {
+    mr_route_cursor *cursor = user;
+    return cursor->mix ? mr_mix_list(cursor->mix, epoch, positions, picks, err)
+                       : mr_course_list(cursor->course, epoch, positions, picks, err);
+}
+
+static mr_status open_bucket(mr_route_cursor *cursor, const mr_route *route, mr_error *err) {
+    const mr_pick_lister lister = {list_own, cursor};
+    return has_bucket(route) ? mr_bucket_cursor_open(&cursor->bucket, &route->bucket, &lister, err)
+                             : MR_OK;
+}
 
 mr_status mr_route_cursor_open(mr_route_cursor **out, const mr_route *route, mr_error *err) {
     mr_route_cursor *cursor = mr_zalloc(1, sizeof *cursor);
@@ -79,6 +113,7 @@ mr_status mr_route_cursor_open(mr_route_cursor **out, const mr_route *route, mr_
     }
     mr_status status = route->mix ? mr_mix_cursor_open(&cursor->mix, route->mix, err)
                                   : mr_course_cursor_open(&cursor->course, route->courses[0], err);
+    status = status < 0 ? status : open_bucket(cursor, route, err);
     if (status < 0) {
         mr_route_cursor_free(cursor);
         return status;
@@ -89,6 +124,7 @@ mr_status mr_route_cursor_open(mr_route_cursor **out, const mr_route *route, mr_
 
 void mr_route_cursor_free(mr_route_cursor *cursor) {
     if (cursor) {
+        mr_bucket_cursor_free(cursor->bucket);
         mr_course_cursor_free(cursor->course);
         mr_mix_cursor_free(cursor->mix);
         mr_free(cursor);
@@ -97,12 +133,15 @@ void mr_route_cursor_free(mr_route_cursor *cursor) {
 
 mr_status mr_route_list(mr_route_cursor *cursor, uint32_t epoch, const mr_positions *positions,
                         mr_pick *picks, mr_error *err) {
-    return cursor->mix ? mr_mix_list(cursor->mix, epoch, positions, picks, err)
-                       : mr_course_list(cursor->course, epoch, positions, picks, err);
+    return cursor->bucket ? mr_bucket_list(cursor->bucket, epoch, positions, picks, err)
+                          : list_own(cursor, epoch, positions, picks, err);
 }
 
 mr_status mr_route_substitute(mr_route_cursor *cursor, uint32_t epoch, int64_t position,
                               uint32_t attempt, mr_pick *pick, mr_error *err) {
+    if (cursor->bucket) {
+        MR_TRY(mr_bucket_origin(cursor->bucket, epoch, position, &position, err));
+    }
     return cursor->mix ? mr_mix_substitute(cursor->mix, epoch, position, attempt, pick, err)
                        : mr_course_substitute(cursor->course, epoch, position, attempt, pick, err);
 }
@@ -132,8 +171,13 @@ mr_status mr_route_walk_open(mr_route_walk **out, const mr_route *route, uint32_
         return mr_fail_memory(err, sizeof *walk);
     }
     *walk = (mr_route_walk){.route = route, .first_lane = first_lane, .end_lane = end_lane};
+    if (has_bucket(route)) { /* what stands at the position may be from the stretch's beginning */
+        position -= position % route->bucket.stretch;
+        bool keeps_lanes = route->bucket.lanes == own_lanes(route);
+        walk->end_lane = keeps_lanes || end_lane == 0 ? end_lane : own_lanes(route);
+    }
     mr_status status = route->mix ? mr_mix_walk_open(&walk->mix, route->mix, epoch, position,
-                                                     first_lane, end_lane, err)
+                                                     walk->first_lane, walk->end_lane, err)
                                   : enter_epoch(walk, epoch, position, err);
     if (status < 0) {
         mr_route_walk_free(walk);
@@ -169,5 +213,10 @@ static mr_status next_of_course(mr_route_walk *walk, mr_mix_visit *out, mr_error
 }
 
 mr_status mr_route_walk_next(mr_route_walk *walk, mr_mix_visit *out, mr_error *err) {
-    return walk->mix ? mr_mix_walk_next(walk->mix, out, err) : next_of_course(walk, out, err);
+    mr_status status =
+        walk->mix ? mr_mix_walk_next(walk->mix, out, err) : next_of_course(walk, out, err);
+    if (status == MR_OK && has_bucket(walk->route)) {
+        mr_bucket_widen(&walk->route->bucket, &out->visit.first_position, &out->visit.end_position);
+    }
+    return status;
 }

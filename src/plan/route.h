@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* route.h - the way of a run through its data: one course, or a mix of several. Pure.
  *
- * What is asked of it is what course.h and mix.h say. Visits have positions of the run: position p
- * of epoch e is e * length + p, whoever is asked. */
+ * What is asked of it is what course.h, mix.h and bucket.h say. Visits have positions of the run:
+ * position p of epoch e is e * length + p, whoever is asked. */
 #ifndef MR_PLAN_ROUTE_H
 #define MR_PLAN_ROUTE_H
 
+#include "plan/bucket.h"
 #include "plan/mix.h"
 
 /* What the document says of a mix. */
@@ -18,7 +19,8 @@ typedef struct mr_mix_terms {
 typedef struct mr_route {
     const mr_course **courses; /* its own array of somebody else's courses */
     int32_t n_courses;
-    mr_mix *mix; /* NULL: the first course is all */
+    mr_mix *mix;      /* NULL: the first course is all */
+    mr_bucket bucket; /* length 0: there is none */
 } mr_route;
 
 /* The first course alone, or, where the terms have weights, a mix of as many as there are. Ended
@@ -27,8 +29,13 @@ mr_status mr_route_open(mr_route *route, mr_course *const *courses, const mr_mix
                         uint64_t seed, mr_error *err);
 void mr_route_free(mr_route *route);
 
+/* Puts samples of like length together. Lengths, of each child, must outlive the route; `stretch`
+ * and `group` as in bucket.h. Before any cursor or walk is opened. */
+void mr_route_bucket(mr_route *route, int64_t group, int64_t stretch, bool shuffle, uint64_t seed,
+                     const uint32_t *const *lengths);
+
 int64_t mr_route_length(const mr_route *route); /* positions of an epoch */
-int32_t mr_route_lanes(const mr_route *route);
+int32_t mr_route_lanes(const mr_route *route);  /* that positions belong to in turn */
 
 /* The run's position that epoch and position are; the largest number where there is none. */
 int64_t mr_route_run(const mr_route *route, int64_t epoch, int64_t position);

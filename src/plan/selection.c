@@ -66,10 +66,40 @@ static int64_t rank_in_stride(const mr_selection_stage *stage, int64_t before) {
 
 int64_t mr_selection_rank(const mr_selection *selection, int64_t sample) {
     int64_t rank = sample;
-    for (int32_t i = 0; i < selection->n_stages; i++) {
+    for (int32_t i = 0; i < selection->n_once; i++) {
         const mr_selection_stage *stage = &selection->stages[i];
         rank = stage->kind == MR_STAGE_STRIDE ? rank_in_stride(stage, rank)
                                               : mr_bitmap_rank(&stage->members, rank);
+    }
+    return rank;
+}
+
+/* ---- Passes ----
+ * A pass has a digit for each repetition, that of the first being the lowest: what comes last in
+ * the view goes round least often. */
+
+int64_t mr_selection_passes(const mr_selection *selection) {
+    int64_t passes = 1;
+    for (int32_t i = selection->n_once; i < selection->n_stages; i++) {
+        const mr_selection_stage *stage = &selection->stages[i];
+        if (stage->kind == MR_STAGE_REPEAT &&
+            __builtin_mul_overflow(passes, stage->length / stage->before, &passes)) {
+            return INT64_MAX;
+        }
+    }
+    return passes;
+}
+
+int64_t mr_selection_pass_rank(const mr_selection *selection, int64_t pass, int64_t rank) {
+    for (int32_t i = selection->n_once; i < selection->n_stages; i++) {
+        const mr_selection_stage *stage = &selection->stages[i];
+        if (stage->kind == MR_STAGE_REPEAT) {
+            int64_t times = stage->length / stage->before;
+            rank += pass % times * stage->before;
+            pass /= times;
+        } else {
+            rank = rank_in_stride(stage, rank);
+        }
     }
     return rank;
 }
@@ -278,7 +308,7 @@ static mr_status draw_stage(opening *o, mr_stage_kind kind, asking ask) {
         o->selection->drawn = o->selection->n_stages;
         mr_selection_stage *stage = add_stage(o, kind);
         status = kind == MR_STAGE_WEIGHTS
-                     ? mr_stage_weigh(stage, numbers, o->step->count, o->err)
+                     ? mr_stage_weigh(stage, numbers, o->step->count, o->facts->in_blocks, o->err)
                      : mr_stage_balance(stage, numbers, o->step->count, o->err);
     }
     mr_free(numbers);
@@ -356,6 +386,7 @@ static mr_status add_step(opening *o) {
     MR_TRY(kinds[o->step->kind].add(o));
     s->length = s->stages[s->n_stages - 1].length;
     s->subset = s->subset && kinds[o->step->kind].subset;
+    s->n_once = s->subset ? s->n_stages : s->n_once;
     if (s->length == 0) {
         return mr_fail(o->err, MR_E_PARAM, "no sample is left after %s", kinds[o->step->kind].name);
     }
@@ -409,6 +440,7 @@ void mr_selection_free(mr_selection *selection) {
         mr_selection_stage *stage = &selection->stages[i];
         mr_bitmap_free(&stage->members);
         mr_free(stage->alias);
+        mr_free(stage->below);
         mr_free(stage->balance.first);
         mr_free(stage->balance.order);
         mr_free(stage->balance.member);

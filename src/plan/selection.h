@@ -15,8 +15,7 @@
  *   balance      classes equally often
  *
  * split and where come before repeat, weights and balance; of weights and balance there is one at
- * most. Where samples lie in blocks (course.h) only the first five are possible: they keep each
- * sample once and in the source's order. */
+ * most. What the last three mean where samples lie in blocks is told in selection_blocks.h. */
 #ifndef MR_PLAN_SELECTION_H
 #define MR_PLAN_SELECTION_H
 
@@ -66,6 +65,7 @@ typedef struct mr_sample_facts {
     mr_status (*classes)(void *user, int32_t step, const char *field, int64_t first, int64_t count,
                          int64_t *out, mr_error *err);
     void *user;
+    bool in_blocks; /* samples lie in blocks: weights are drawn as selection_blocks.h says */
 } mr_sample_facts;
 
 /* Read-only once open: any number of threads may share it. Errors name the step as
@@ -78,14 +78,14 @@ void mr_selection_free(mr_selection *selection); /* NULL allowed */
 int64_t mr_selection_samples(const mr_selection *selection); /* of the source */
 int64_t mr_selection_length(const mr_selection *selection);  /* at least 1 */
 
-/* Each sample at most once and in the source's order: blocks may be selected from. */
+/* Each sample at most once and in the source's order. */
 bool mr_selection_is_subset(const mr_selection *selection);
 
 /* Which sample stands at an index depends on seed and epoch: there are weights or balance. Their
  * order is a shuffled one already. */
 bool mr_selection_is_drawn(const mr_selection *selection);
 
-/* How many selected samples are below `sample` (<= samples). Only of a subset. */
+/* How many samples that take part, counted once, are below `sample` (<= samples). */
 int64_t mr_selection_rank(const mr_selection *selection, int64_t sample);
 
 /* The sample at an index in [0, length). Not of one that is drawn. */

@@ -67,11 +67,29 @@ static int64_t heaviest(const double *weights, int64_t n) {
     return best;
 }
 
+/* The sums are added up in the source's order, everywhere the same. */
+static mr_status sum_up(mr_selection_stage *stage, const double *weights, mr_error *err) {
+    int64_t n = stage->before;
+    stage->below = mr_zalloc((size_t)n + 1, sizeof *stage->below);
+    if (!stage->below) {
+        return mr_fail_memory(err, (size_t)n * sizeof *stage->below);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        stage->below[i + 1] = stage->below[i] + weights[i];
+        stage->last = stage->below[i + 1] > stage->below[i] ? i : stage->last;
+    }
+    return MR_OK;
+}
+
 mr_status mr_stage_weigh(mr_selection_stage *stage, const double *weights, int64_t count,
-                         mr_error *err) {
+                         bool in_blocks, mr_error *err) {
     int64_t n = stage->before;
     double sum = 0;
     MR_TRY(sum_weights(weights, n, &sum, err));
+    if (in_blocks) {
+        stage->length = count > 0 ? count : n;
+        return sum_up(stage, weights, err);
+    }
     uint32_t *cells = mr_zalloc((size_t)n, sizeof *cells);
     stage->alias = mr_zalloc((size_t)n, sizeof *stage->alias);
     if (!cells || !stage->alias) {
@@ -128,7 +146,7 @@ static int64_t class_of(const int64_t *known, int64_t n, int64_t label) {
 
 /* Members by class, each class's in the order of the sequence before. first[c + 1] counts the
  * members of c as they are put. */
-static void put_members(mr_balance *balance, const int64_t *known, const int64_t *labels,
+static void put_members(mr_class_table *balance, const int64_t *known, const int64_t *labels,
                         int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         int64_t c = class_of(known, balance->n_classes, labels[i]);
@@ -144,11 +162,11 @@ static void put_members(mr_balance *balance, const int64_t *known, const int64_t
     }
 }
 
-static int64_t members_of_class(const mr_balance *balance, int64_t c) {
+static int64_t members_of_class(const mr_class_table *balance, int64_t c) {
     return balance->first[c + 1] - balance->first[c];
 }
 
-static int64_t largest_class(const mr_balance *balance) {
+static int64_t largest_class(const mr_class_table *balance) {
     int64_t largest = 0;
     for (int64_t c = 0; c < balance->n_classes; c++) {
         int64_t members = members_of_class(balance, c);
@@ -158,7 +176,7 @@ static int64_t largest_class(const mr_balance *balance) {
 }
 
 /* Each pass through a class's members has an order of its own, and each order a number. */
-static void number_orders(mr_balance *balance, int64_t rounds) {
+static void number_orders(mr_class_table *balance, int64_t rounds) {
     int64_t number = 0;
     for (int64_t c = 0; c < balance->n_classes; c++) {
         int64_t members = members_of_class(balance, c);
@@ -167,7 +185,7 @@ static void number_orders(mr_balance *balance, int64_t rounds) {
     }
 }
 
-static mr_status alloc_balance(mr_balance *balance, int64_t n, mr_error *err) {
+static mr_status alloc_balance(mr_class_table *balance, int64_t n, mr_error *err) {
     size_t classes = (size_t)balance->n_classes;
     balance->first = mr_zalloc(classes + 1, sizeof *balance->first);
     balance->order = mr_zalloc(classes, sizeof *balance->order);
@@ -180,7 +198,7 @@ static mr_status alloc_balance(mr_balance *balance, int64_t n, mr_error *err) {
 
 static mr_status lay_classes(mr_selection_stage *stage, const int64_t *known, const int64_t *labels,
                              int64_t count, mr_error *err) {
-    mr_balance *balance = &stage->balance;
+    mr_class_table *balance = &stage->balance;
     MR_TRY(alloc_balance(balance, stage->before, err));
     put_members(balance, known, labels, stage->before);
     stage->length = count;
@@ -267,7 +285,7 @@ static mr_status class_in_round(mr_selection_cursor *cursor, int64_t round, int6
 /* The member that a class gives in a round. */
 static mr_status member_in_round(mr_selection_cursor *cursor, int64_t c, int64_t round,
                                  int64_t *out, mr_error *err) {
-    const mr_balance *balance = &cursor->stage->balance;
+    const mr_class_table *balance = &cursor->stage->balance;
     int64_t members = members_of_class(balance, c), k = round % members;
     if (cursor->shuffle) {
         int64_t number = balance->order[c] + round / members;

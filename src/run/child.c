@@ -8,6 +8,7 @@
 #include "core/hash.h"
 #include "core/memory.h"
 #include "run/read/facts.h"
+#include "run/read/numbers.h"
 #include "run/read/intake.h"
 
 /* ---- Blocks ---- */
@@ -28,6 +29,19 @@ static bool reads_blocks(const mr_child *child) {
     return mr_dataset_is_read(&child->dataset) && mr_dataset_has_blocks(&child->dataset);
 }
 
+/* Where samples of like length come together, all blocks of a stretch are needed at once. */
+static int64_t blocks_of_stretch(const mr_child *child) {
+    int64_t group = 0, stretch = 0, blocks = child->dataset.shape.blocks;
+    if (!child->lengths ||
+        mr_bucket_stretch(&child->pipeline->bucket, child->pipeline->settings.batch, &group,
+                          &stretch, NULL) < 0) {
+        return 0;
+    }
+    int64_t rows = child->dataset.shape.samples / blocks + 1;
+    int64_t most = stretch / rows + child->pipeline->shuffle.lanes;
+    return most < blocks ? most : blocks;
+}
+
 /* A window is read while the one before it is used; without shuffle a few blocks are enough to keep
  * the readers busy. */
 int64_t mr_child_most_blocks(const mr_child *child) {
@@ -38,7 +52,7 @@ int64_t mr_child_most_blocks(const mr_child *child) {
     int64_t blocks = child->dataset.shape.blocks;
     int64_t window = child->pipeline->settings.shuffle ? mr_child_window(child) : IN_ORDER / 2;
     window = window > 0 && window < blocks ? window : blocks;
-    return 2 * window + child->pipeline->shuffle.lanes;
+    return 2 * window + child->pipeline->shuffle.lanes + blocks_of_stretch(child);
 }
 
 int64_t mr_child_block_memory(const mr_child *child) {
@@ -47,7 +61,7 @@ int64_t mr_child_block_memory(const mr_child *child) {
 }
 
 /* ---- Opening one ---- */
-static mr_status open_selection(mr_child *child, mr_error *err) {
+static mr_status open_selection(mr_child *child, const mr_log *log, mr_error *err) {
     const mr_view_steps *view = &child->pipeline->view;
     if (view->n == 0) {
         return MR_OK;
@@ -58,9 +72,12 @@ static mr_status open_selection(mr_child *child, mr_error *err) {
     }
     facts->dataset = &child->dataset;
     facts->pipeline = child->pipeline;
-    const mr_sample_facts asked = mr_facts_of(facts);
+    facts->log = log;
+    mr_sample_facts asked = mr_facts_of(facts);
+    asked.in_blocks = mr_dataset_has_blocks(&child->dataset);
     mr_status status = mr_selection_open(&child->selection, child->dataset.shape.samples,
                                          view->steps, view->n, &asked, err);
+    mr_facts_close(facts);
     mr_free(facts);
     return status;
 }
@@ -86,9 +103,56 @@ static uint64_t seed_of(uint64_t seed, int32_t child) {
     return child == 0 ? seed : mr_hash(words, sizeof words).low & (uint64_t)MR_SEED_MAX;
 }
 
+/* The field that a bucket goes by, and whether it is a number or something that is long. */
+static mr_status find_length(const mr_child *child, int32_t *field, mr_number_kind *kind,
+                             mr_error *err) {
+    const mr_pipeline *p = child->pipeline;
+    const char *name = p->bucket.field;
+    int32_t f = 0;
+    while (name[0] && f < p->n_source_fields && strcmp(p->slots[f].name, name) != 0) {
+        f++;
+    }
+    if (f == p->n_source_fields) {
+        char shown[64];
+        mr_text_escape(shown, sizeof shown, name);
+        mr_error_at_json(err, "$.bucket.field");
+        mr_fail(err, MR_E_PARAM, "source %s has no field \"%s\"", p->source->name, shown);
+        mr_hint(err, "lengths are those of fields as the source gives them, before any op");
+        return MR_E_PARAM;
+    }
+    *field = f;
+    *kind = p->slots[f].type.n_dims == 0 ? MR_NUMBER_VALUE : MR_NUMBER_LENGTH;
+    return MR_OK;
+}
+
+static uint32_t as_length(double number) {
+    return !(number > 0) ? 0 : number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+}
+
+static mr_status open_lengths(mr_child *child, const mr_log *log, mr_error *err) {
+    size_t n = (size_t)child->dataset.shape.samples;
+    int32_t field = 0;
+    mr_number_kind kind = MR_NUMBER_LENGTH;
+    if (!child->pipeline->bucket.given) {
+        return MR_OK;
+    }
+    MR_TRY(find_length(child, &field, &kind, err));
+    double *numbers = mr_zalloc(n, sizeof *numbers);
+    child->lengths = mr_zalloc(n, sizeof *child->lengths);
+    mr_status status = numbers && child->lengths ? mr_numbers_list(&child->dataset, child->pipeline,
+                                                                   field, kind, log, numbers, err)
+                                                 : mr_fail_memory(err, n * sizeof *numbers);
+    for (size_t i = 0; status == MR_OK && i < n; i++) {
+        child->lengths[i] = as_length(numbers[i]);
+    }
+    mr_free(numbers);
+    return status;
+}
+
 static mr_status open_child(mr_child *child, const mr_log *log, mr_error *err) {
     MR_TRY(mr_dataset_open(&child->dataset, child->pipeline, log, err));
-    MR_TRY(open_selection(child, err));
+    MR_TRY(open_selection(child, log, err));
+    MR_TRY(open_lengths(child, log, err));
     return open_course(child, err);
 }
 
@@ -105,6 +169,27 @@ static mr_status open_route(mr_children *children, const mr_pipeline *pipeline, 
     mr_status status = mr_route_open(&children->route, courses, &pipeline->mix, seed, err);
     mr_free(courses);
     return status;
+}
+
+/* Groups come in an order of their own unless nothing is shuffled at all. */
+static mr_status open_bucket(mr_children *children, const mr_pipeline *pipeline, uint64_t seed,
+                             mr_error *err) {
+    int64_t group = 0, stretch = 0;
+    bool shuffle = false;
+    if (!pipeline->bucket.given) {
+        return MR_OK;
+    }
+    children->lengths = mr_zalloc((size_t)children->n, sizeof(uint32_t *));
+    if (!children->lengths) {
+        return mr_fail_memory(err, (size_t)children->n * sizeof(uint32_t *));
+    }
+    for (int32_t i = 0; i < children->n; i++) {
+        children->lengths[i] = children->list[i].lengths;
+        shuffle = shuffle || children->list[i].pipeline->settings.shuffle;
+    }
+    MR_TRY(mr_bucket_stretch(&pipeline->bucket, pipeline->settings.batch, &group, &stretch, err));
+    mr_route_bucket(&children->route, group, stretch, shuffle, seed, children->lengths);
+    return MR_OK;
 }
 
 static mr_status write_fingerprint(mr_children *children, mr_error *err) {
@@ -144,7 +229,8 @@ mr_status mr_children_open(mr_children *children, const mr_pipeline *pipeline, u
         samples += child->dataset.shape.samples;
     }
     MR_TRY(write_fingerprint(children, err));
-    return open_route(children, pipeline, seed, err);
+    MR_TRY(open_route(children, pipeline, seed, err));
+    return open_bucket(children, pipeline, seed, err);
 }
 
 mr_status mr_children_open_caches(mr_children *children, const mr_caches_config *config,
@@ -163,9 +249,11 @@ void mr_children_close(mr_children *children) {
         mr_caches_close(&child->caches);
         mr_course_free(child->course);
         mr_selection_free(child->selection);
+        mr_free(child->lengths);
         mr_dataset_close(&child->dataset);
     }
     mr_free(children->list);
+    mr_free(children->lengths);
     *children = (mr_children){0};
 }
 

@@ -16,6 +16,7 @@ typedef struct mr_child {
     int64_t first_sample;
     mr_dataset dataset;
     mr_selection *selection; /* NULL: all samples take part */
+    uint32_t *lengths;       /* of its samples, where there is a bucket */
     mr_course *course;
     mr_caches caches;
 } mr_child;
@@ -24,7 +25,8 @@ typedef struct mr_children {
     mr_child *list;
     int32_t n;
     mr_route route;
-    char fingerprint[33]; /* of all datasets */
+    const uint32_t **lengths; /* each child's, for the route */
+    char fingerprint[33];     /* of all datasets */
 } mr_children;
 
 /* mr_children_close is due even if opening failed; a zeroed one may be closed. */

@@ -678,6 +678,22 @@ static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
     return f->n_extents == 1 && mr_extent_identity(&extent, out);
 }
 
+/* Of the file itself; one that is not there is empty until it is asked for. */
+static mr_status lengths(const void *state, int32_t field, int64_t first, int64_t count,
+                         int64_t *out, mr_error *err) {
+    const files *f = state;
+    (void)err;
+    if (field != 0) {
+        return MR_E_UNSUPPORTED;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const mr_extent extent = extent_of(f, first + i);
+        int64_t size = mr_extent_file_size(&extent);
+        out[i] = size > 0 ? size : 0;
+    }
+    return MR_OK;
+}
+
 static void point_at(mr_view *field, const void *bytes, size_t size) {
     if (mr_is_wanted(field)) {
         field->data = (void *)(uintptr_t)bytes;
@@ -765,5 +781,6 @@ const mr_source_class mr_source_files = {
     .locate = locate,
     .fill = fill,
     .identify = identify,
+    .lengths = lengths,
     .class_name = class_name,
 };

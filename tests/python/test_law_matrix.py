@@ -22,7 +22,8 @@ N, BATCH = 40, 24  # 24 is divided by every world below
 ORDERS = {"in order": False, "shuffled": True, "window": {"window": 2, "lanes": 1},
           "lanes": {"window": 4, "lanes": 2}}
 VIEWS = {"all": [], "part": [{"skip": 3}, {"take": 31}], "every": [{"every": {"step": 2, "offset": 1}}],
-         "split": [{"split": {"name": "a", "parts": {"a": 0.7, "b": 0.3}}}], "repeat": [{"repeat": 2}]}
+         "split": [{"split": {"name": "a", "parts": {"a": 0.7, "b": 0.3}}}], "repeat": [{"repeat": 2}],
+         "some again": [{"skip": 5}, {"repeat": 2}, {"take": 50}]}
 
 
 # ---- Sources: small, but of several files and blocks ----
@@ -37,7 +38,7 @@ def files(folder):
 
 
 def tar(folder):
-    return {"tar": {"path": make_tars(folder, 2, N // 2)[1], "block_bytes": 9000}}
+    return {"tar": {"path": make_tars(folder, 2, N // 2)[1], "block_bytes": 9000, "numbers": ["cls"]}}
 
 
 def tfrecord(folder):
@@ -65,6 +66,7 @@ def lines(folder):
 def hdf5(folder):
     with h5py.File(folder / "x.h5", "w") as file:
         file.create_dataset("x", data=np.arange(3 * N).reshape(N, 3), chunks=(8, 3), compression="gzip")
+        file.create_dataset("n", data=np.arange(N) % 4, chunks=(8,))
     return {"hdf5": {"path": str(folder / "x.h5"), "block_bytes": 200}}
 
 
@@ -75,9 +77,6 @@ def parquet(folder):
 
 
 SOURCES = {f.__name__: f for f in (files, tar, tfrecord, array, tokens, lines, hdf5, parquet)}
-
-
-ALWAYS_BLOCKS = ("lines", "hdf5", "parquet")
 
 
 @pytest.fixture(scope="module")
@@ -152,12 +151,8 @@ def test_every_source_and_order(sources, name, order):
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("view", [v for v in VIEWS if VIEWS[v]])
 def test_every_source_and_view(sources, name, view):
-    order = ORDERS["shuffled" if view == "repeat" else "lanes" if len(name) % 2 else "window"]
+    order = ORDERS["lanes" if len(name) % 2 else "window"]
     document = document_of(sources[name], order, VIEWS[view])
-    if view == "repeat" and name in ALWAYS_BLOCKS:
-        with pytest.raises(mrlib.MrError, match="read in blocks"):
-            steps_of(document)
-        return
     whole = check(document, worlds=(2, 8), threads=(3,))
     assert 0 < len(joined(whole)) <= 4 * N
 
@@ -170,6 +165,61 @@ def test_every_source_in_a_mix(sources, name, order):
     mix = {"mix": {"round": 10, "children": [{"weight": 2, **child},
                                              {"weight": 1, "view": VIEWS["part"], **child}]}}
     document = {"source": mix, "batch": BATCH, "epochs": 2, "seed": 11}
+    check(document, worlds=(2, 4), threads=(2, 8))
+
+
+# A field of each source that is a number below 10, or may be made one
+NUMBERS = {"files": "label", "tar": "cls", "tfrecord": "label", "lines": "a", "hdf5": "n", "parquet": "a"}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("view", ["weights", "balance"])
+def test_every_source_drawn(sources, name, order, view):
+    """Samples come as often as weights or classes say, in whatever way they are read."""
+    steps = [{"where": f"{NUMBERS[name]} >= 1"}, {view: {"field": NUMBERS[name], "count": 60}}]
+    document = document_of(sources[name], ORDERS[order], steps)
+    whole = check(document, worlds=(2, 3), threads=(3,))
+    numbers = dict(numbers_of(sources[name], NUMBERS[name]))
+    seen = Counter(sample for sample, *_ in joined(whole))
+    assert sum(seen.values()) == 2 * 60 and all(numbers[sample] >= 1 for sample in seen)
+    if view == "balance":
+        of_class = Counter()
+        for sample, times in seen.items():
+            of_class[numbers[sample]] += times
+        assert set(of_class) == {n for n in numbers.values() if n >= 1}
+        assert max(of_class.values()) - min(of_class.values()) <= 2
+
+
+def numbers_of(source, field):
+    document = {"source": source, "shuffle": False, "batch": N, "fields": [field]}
+    with mrlib.Loader(document) as loader:
+        batch = next(loader)
+        return list(zip(map(int, batch.samples), map(int, np.asarray(batch[field]).reshape(-1))))
+
+
+# A field of each source whose length differs, or that is a number
+LENGTHS = {"files": "image", "tar": "", "tfrecord": "image", "lines": "text", "parquet": "list",
+           "array": "", "tokens": "", "hdf5": ""}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("size", [0, 5])
+def test_every_source_by_length(sources, name, order, size):
+    """Groups of a batch, in which lanes fit, and of 5, in which they do not."""
+    plain = document_of(sources[name], ORDERS[order])
+    terms = {"field": LENGTHS[name], "size": size, "groups": 3 if size else 1}
+    whole = check({**plain, "bucket": terms}, worlds=(2, 3, 8), threads=(3,))
+    assert Counter(joined(whole)) == Counter(joined(steps_of(plain)[0]))
+
+
+@pytest.mark.parametrize("name", ["files", "tar", "lines", "parquet"])
+def test_a_mix_by_length(sources, name):
+    child = {"source": sources[name], "shuffle": ORDERS["lanes"]}
+    mix = {"mix": {"round": 10, "children": [{"weight": 2, **child}, {"weight": 1, **child}]}}
+    document = {"source": mix, "batch": BATCH, "epochs": 2, "seed": 11,
+                "bucket": {"field": LENGTHS[name], "size": 8, "groups": 4}}
     check(document, worlds=(2, 4), threads=(2, 8))
 
 

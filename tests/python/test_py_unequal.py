@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of unequal samples: padded as the tokenizers package and numpy pad, packed so that every
 number is there once; by the law, whatever the threads, ranks and restarts."""
+import time
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -200,3 +202,80 @@ def test_misuse_is_told():
         batches(sequences("uint8").pad_batch(value=-1).batch(4))
     with pytest.raises((ValueError, TypeError), match="called so too"):
         batches(sequences().rename("number", "tokens_mask").pad_batch().batch(4))
+
+
+# ---- Batches of samples of like length ----
+
+
+def filled(pipeline):
+    """Which part of the padded batches is not padding."""
+    masks = [batch["tokens_mask"] for batch in batches(pipeline)]
+    return sum(m.sum() for m in masks) / sum(m.size for m in masks)
+
+
+def test_padding_wastes_less_by_length():
+    plain = sequences().pad_batch().batch(6).shuffle(True).seed(2)
+    assert filled(plain) < 0.7 < 0.85 < filled(plain.bucket("tokens"))
+
+
+def test_groups_are_those_of_sorting_a_stretch():
+    """Of a stretch of 4 batches each is a quarter by length, whatever their order."""
+    for batch_of in (4, 5):
+        pipeline = sequences().batch(batch_of).seed(5).bucket("tokens", groups=4)
+        with pipeline.loader(epochs=1) as loader:
+            steps = [lengths()[np.array(batch["number"])] for batch in loader]
+        for first in range(0, N - N % (4 * batch_of), 4 * batch_of):
+            own = steps[first // batch_of:first // batch_of + 4]
+            by_length = sorted(own, key=lambda v: (v.min(), v.max()))
+            for a, b in zip(by_length, by_length[1:]):
+                assert a.max() <= b.min()
+        assert sorted(np.concatenate(steps)) == sorted(lengths())
+
+
+def test_a_number_says_how_long_a_sample_is(tmp_path):
+    own = lengths()
+    pq.write_table(pa.table({"text": ["x"] * N, "n": pa.array(own)}), tmp_path / "t.parquet",
+                   row_group_size=9)
+    pipeline = mr.parquet(str(tmp_path / "t.parquet")).batch(N // 4).bucket("n", groups=4).shuffle(False)
+    steps = [batch["n"] for batch in batches(pipeline)]
+    np.testing.assert_array_equal(np.concatenate([np.sort(s) for s in steps]), np.sort(own))
+
+
+def test_lengths_are_kept(tmp_path, caplog):
+    """Without a cache they are read at each start, and it is said; with one they are kept."""
+    path = tmp_path / "t.jsonl"
+    rows = ["".join(("\"", "x" * n, "\"")) for n in lengths()]
+    path.write_text("\n".join(f'{{"text": {row}, "i": {i}}}' for i, row in enumerate(rows)) + "\n")
+    time.sleep(0.2)  # what has just been written may change once more unseen: it is not stored
+    plain = mr.lines(str(path)).batch(7).bucket("text").fields(["i"])
+    pipeline = plain.cache(path=str(tmp_path / "store"))
+
+    def order(p):
+        caplog.clear()
+        steps = [batch["i"].tolist() for batch in batches(p)]
+        return steps, "reading text of all" in caplog.text
+    cold, warm = order(pipeline), order(pipeline)
+    assert cold == warm == (cold[0], False)
+    assert order(plain) == (cold[0], True)
+
+
+def test_misuse_of_bucket_is_told(tmp_path):
+    with pytest.raises(ValueError, match="no field \"length\""):
+        batches(sequences().bucket("length").batch(4))
+    with pytest.raises(ValueError, match="more than 16777216"):
+        batches(sequences().bucket("tokens", size=1 << 20, groups=1000).batch(4))
+    (tmp_path / "log").mkdir()
+    with pytest.raises((ValueError, RuntimeError), match="has no order"):
+        mr.Pipeline.from_json({"source": {"segments": {"path": str(tmp_path / "log"), "follow": True}},
+                               "bucket": ""}).types
+
+
+def test_a_state_of_another_bucket_is_refused():
+    pipeline = sequences().batch(6)
+    with pipeline.bucket("tokens").loader(epochs=1) as loader:
+        next(loader)
+        state = loader.state_dict()
+    with pytest.raises(ValueError, match="state"):
+        batches(pipeline.bucket("tokens", groups=7), state=state)
+    with pytest.raises(ValueError, match="state"):
+        batches(pipeline, state=state)

@@ -34,15 +34,14 @@ static mr_status list_blocks(mr_dataset *dataset, mr_error *err) {
                : mr_fail(err, MR_E_INTERNAL, "the blocks have more samples than the dataset");
 }
 
-static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, const mr_log *log,
-                             mr_error *err) {
-    MR_TRY(mr_mapping_new(&dataset->mapping, pipeline, err));
+static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *fields,
+                             bool single, const mr_log *log, mr_error *err) {
     mr_keep *keep = mr_keep_new(pipeline->source->name, log);
     const mr_wanted wanted = {
         .size = (uint32_t)sizeof wanted,
         .n_fields = pipeline->n_source_fields,
-        .fields = pipeline->wanted,
-        .single = mr_pipeline_wants_single(pipeline),
+        .fields = fields,
+        .single = single,
         .in_order = !pipeline->settings.shuffle,
         .log = log,
         .keeper = mr_keep_keeper(keep),
@@ -56,7 +55,14 @@ static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, c
 
 mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const mr_log *log,
                           mr_error *err) {
-    MR_TRY(open_source(dataset, pipeline, log, err));
+    MR_TRY(mr_mapping_new(&dataset->mapping, pipeline, err));
+    return mr_dataset_open_for(dataset, pipeline, pipeline->wanted,
+                               mr_pipeline_wants_single(pipeline), log, err);
+}
+
+mr_status mr_dataset_open_for(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *wanted,
+                              bool single, const mr_log *log, mr_error *err) {
+    MR_TRY(open_source(dataset, pipeline, wanted, single, log, err));
     dataset->shape.size = (uint32_t)sizeof dataset->shape;
     dataset->class->shape(dataset->state, &dataset->shape);
     const uint64_t *words = dataset->shape.fingerprint;
@@ -117,6 +123,13 @@ void mr_dataset_name(const mr_dataset *dataset, int64_t sample, char *buffer, si
 
 bool mr_dataset_identify(const mr_dataset *dataset, int64_t sample, uint64_t out[2]) {
     return dataset->class->identify && dataset->class->identify(dataset->state, sample, out);
+}
+
+mr_status mr_dataset_lengths(const mr_dataset *dataset, int32_t field, int64_t first, int64_t count,
+                             int64_t *out, mr_error *err) {
+    return dataset->class->lengths
+               ? dataset->class->lengths(dataset->state, field, first, count, out, err)
+               : MR_E_UNSUPPORTED;
 }
 
 void mr_dataset_prefetch(const mr_dataset *dataset, int64_t sample) {

@@ -22,6 +22,11 @@ mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, cons
                           mr_error *err);
 void mr_dataset_close(mr_dataset *dataset);
 
+/* Opened for other fields than those that the pipeline wants, `wanted` of each, and for samples
+ * that are taken one by one or not. */
+mr_status mr_dataset_open_for(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *wanted,
+                              bool single, const mr_log *log, mr_error *err);
+
 static inline bool mr_dataset_is_read(const mr_dataset *dataset) {
     return dataset->class->locate != NULL && !dataset->shape.mapped;
 }
@@ -42,6 +47,11 @@ int64_t mr_dataset_block_bytes(const mr_dataset *dataset, int64_t block); /* -1:
 void mr_dataset_name(const mr_dataset *dataset, int64_t sample, char *buffer, size_t size);
 bool mr_dataset_identify(const mr_dataset *dataset, int64_t sample, uint64_t out[2]);
 void mr_dataset_prefetch(const mr_dataset *dataset, int64_t sample);
+
+/* Lengths of a field of `count` samples, as far as the source can tell them without reading; else
+ * MR_E_UNSUPPORTED, without a word. */
+mr_status mr_dataset_lengths(const mr_dataset *dataset, int32_t field, int64_t first, int64_t count,
+                             int64_t *out, mr_error *err);
 
 /* The extents of a block: as many as fit into `own`, else in new memory; *out says where. The
  * caller frees *out unless it is `own`. */

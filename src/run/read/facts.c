@@ -2,8 +2,7 @@
 /* facts.c - see facts.h.
  *
  * A condition is one or more comparisons of a field with a number, joined by "and":
- * "label < 10", "label >= 2 and weight != 0". What cannot be told without reading is refused: a
- * source that can decide by itself, as Parquet can, has a `where` of its own. */
+ * "label < 10", "label >= 2 and weight != 0". */
 #include "run/read/facts.h"
 
 #include <stdlib.h>
@@ -11,15 +10,9 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "run/read/numbers.h"
 
-/* ---- One field of one sample ---- */
-typedef struct column {
-    const mr_facts *facts;
-    int32_t field;
-    mr_view *views;
-    unsigned char memory[64];
-} column;
-
+/* ---- Fields ---- */
 static mr_status no_such_field(const mr_pipeline *p, const char *name, mr_error *err) {
     char shown[64];
     mr_text_escape(shown, sizeof shown, name);
@@ -29,74 +22,59 @@ static mr_status no_such_field(const mr_pipeline *p, const char *name, mr_error 
     return MR_E_PARAM;
 }
 
-static mr_status open_column(column *own, const mr_facts *facts, const char *name, size_t length,
-                             mr_error *err) {
+static mr_status find_field(const mr_facts *facts, const char *name, size_t length, int32_t *out,
+                            mr_error *err) {
     const mr_pipeline *p = facts->pipeline;
-    *own = (column){.facts = facts, .field = -1};
     for (int32_t f = 0; f < p->n_source_fields; f++) {
         const char *field = p->slots[f].name;
         if (strlen(field) == length && memcmp(field, name, length) == 0 &&
             p->slots[f].type.n_dims == 0) {
-            own->field = f;
+            *out = f;
+            return MR_OK;
         }
     }
-    if (own->field < 0) {
-        char copy[64];
-        size_t n = length < sizeof copy - 1 ? length : sizeof copy - 1;
-        memcpy(copy, name, n);
-        copy[n] = '\0';
-        return no_such_field(p, copy, err);
-    }
-    if (mr_dataset_is_read(facts->dataset) && own->field == 0) {
-        mr_fail(err, MR_E_UNSUPPORTED, "field \"%s\" is known only once it is read",
-                p->slots[0].name);
-        mr_hint(err, "use the source's own `where` if it has one");
-        return MR_E_UNSUPPORTED;
-    }
-    own->views = mr_zalloc((size_t)p->n_source_fields, sizeof *own->views);
-    return own->views ? MR_OK : mr_fail_memory(err, 64);
+    char copy[64];
+    size_t n = length < sizeof copy - 1 ? length : sizeof copy - 1;
+    memcpy(copy, name, n);
+    copy[n] = '\0';
+    return no_such_field(p, copy, err);
 }
 
-static double number_of(const mr_view *view) {
-    switch (view->type.dtype) {
-    case MR_I64:
-        return (double)*(const int64_t *)view->data;
-    case MR_I32:
-        return *(const int32_t *)view->data;
-    case MR_I16:
-        return *(const int16_t *)view->data;
-    case MR_I8:
-        return *(const int8_t *)view->data;
-    case MR_U64:
-        return (double)*(const uint64_t *)view->data;
-    case MR_U32:
-        return *(const uint32_t *)view->data;
-    case MR_U16:
-        return *(const uint16_t *)view->data;
-    case MR_F32:
-        return (double)*(const float *)view->data;
-    case MR_F64:
-        return *(const double *)view->data;
-    default:
-        return *(const uint8_t *)view->data;
+/* The numbers of all samples, found out once. */
+static mr_status open_column(mr_facts *facts, const char *name, size_t length, const double **out,
+                             mr_error *err) {
+    size_t fields = (size_t)facts->pipeline->n_source_fields;
+    size_t samples = (size_t)facts->dataset->shape.samples;
+    int32_t field = 0;
+    MR_TRY(find_field(facts, name, length, &field, err));
+    facts->numbers = facts->numbers ? facts->numbers : mr_zalloc(fields, sizeof(double *));
+    if (!facts->numbers) {
+        return mr_fail_memory(err, fields * sizeof(double *));
     }
-}
-
-static mr_status value_of(column *own, int64_t sample, double *out, mr_error *err) {
-    const mr_pipeline *p = own->facts->pipeline;
-    for (int32_t f = 0; f < p->n_source_fields; f++) {
-        own->views[f] = (mr_view){.type = p->slots[f].type, .size = MR_UNWANTED};
+    if (!facts->numbers[field]) {
+        double *numbers = mr_zalloc(samples, sizeof *numbers);
+        if (!numbers) {
+            return mr_fail_memory(err, samples * sizeof *numbers);
+        }
+        facts->numbers[field] = numbers;
+        mr_status status = mr_numbers_list(facts->dataset, facts->pipeline, field, MR_NUMBER_VALUE,
+                                           facts->log, numbers, err);
+        if (status < 0) {
+            mr_free(numbers);
+            facts->numbers[field] = NULL;
+            return status;
+        }
     }
-    mr_view *view = &own->views[own->field];
-    view->data = own->memory;
-    view->size = mr_dtype_size(view->type.dtype);
-    MR_TRY(mr_dataset_fill(own->facts->dataset, NULL, sample, own->views, err));
-    if (view->data != own->memory) {
-        memcpy(own->memory, view->data, view->size);
-        view->data = own->memory;
-    }
-    *out = number_of(view);
+    *out = facts->numbers[field];
     return MR_OK;
+}
+
+void mr_facts_close(mr_facts *facts) {
+    for (int32_t f = 0; facts->numbers && f < facts->pipeline->n_source_fields; f++) {
+        mr_free(facts->numbers[f]);
+    }
+    mr_free(facts->numbers);
+    facts->numbers = NULL;
 }
 
 /* ---- Conditions ---- */
@@ -116,7 +94,7 @@ static const char *const comparison_texts[N_COMPARISONS] = {
 };
 
 typedef struct term {
-    column column;
+    const double *column;
     comparison how;
     double number;
 } term;
@@ -170,7 +148,7 @@ static const char *read_comparison(const char *text, comparison *out) {
     return NULL;
 }
 
-static mr_status read_term(const mr_facts *facts, const char *whole, const char **at, term *out,
+static mr_status read_term(mr_facts *facts, const char *whole, const char **at, term *out,
                            mr_error *err) {
     const char *name = skip_spaces(*at);
     size_t length = strcspn(name, " \t<>=!");
@@ -184,17 +162,10 @@ static mr_status read_term(const mr_facts *facts, const char *whole, const char 
         return not_a_condition(whole, err);
     }
     *at = skip_spaces(end);
-    return open_column(&out->column, facts, name, length, err);
+    return open_column(facts, name, length, &out->column, err);
 }
 
-static void close_condition(condition *c) {
-    for (int32_t i = 0; i < c->n; i++) {
-        mr_free(c->terms[i].column.views);
-    }
-}
-
-static mr_status read_condition(const mr_facts *facts, const char *text, condition *out,
-                                mr_error *err) {
+static mr_status read_condition(mr_facts *facts, const char *text, condition *out, mr_error *err) {
     const char *at = text;
     for (out->n = 0; out->n < MOST_TERMS;) {
         MR_TRY(read_term(facts, text, &at, &out->terms[out->n], err));
@@ -210,14 +181,13 @@ static mr_status read_condition(const mr_facts *facts, const char *text, conditi
     return mr_fail(err, MR_E_LIMIT, "a condition has at most %d comparisons", MOST_TERMS);
 }
 
-static mr_status evaluate(condition *c, int64_t sample, bool *out, mr_error *err) {
-    *out = true;
-    for (int32_t i = 0; *out && i < c->n; i++) {
-        double value;
-        MR_TRY(value_of(&c->terms[i].column, sample, &value, err));
-        *out = holds(c->terms[i].how, value, c->terms[i].number);
+static bool holds_for(const condition *c, int64_t sample) {
+    for (int32_t i = 0; i < c->n; i++) {
+        if (!holds(c->terms[i].how, c->terms[i].column[sample], c->terms[i].number)) {
+            return false;
+        }
     }
-    return MR_OK;
+    return true;
 }
 
 /* ---- What a selection asks ---- */
@@ -235,40 +205,31 @@ static mr_status where(void *user, int32_t step, const char *text, int64_t first
                        uint64_t *bits, mr_error *err) {
     condition c = {.n = 0};
     (void)step;
-    mr_status status = read_condition(user, text, &c, err);
-    for (int64_t i = 0; status == MR_OK && i < count; i++) {
-        bool taken = false;
-        status = evaluate(&c, first + i, &taken, err);
-        bits[i / 64] |= (uint64_t)taken << (i % 64);
+    MR_TRY(read_condition(user, text, &c, err));
+    for (int64_t i = 0; i < count; i++) {
+        bits[i / 64] |= (uint64_t)holds_for(&c, first + i) << (i % 64);
     }
-    close_condition(&c);
-    return status;
+    return MR_OK;
 }
 
 static mr_status weights(void *user, int32_t step, const char *field, int64_t first, int64_t count,
                          double *out, mr_error *err) {
-    column own = {0};
+    const double *column = NULL;
     (void)step;
-    mr_status status = open_column(&own, user, field, strlen(field), err);
-    for (int64_t i = 0; status == MR_OK && i < count; i++) {
-        status = value_of(&own, first + i, &out[i], err);
-    }
-    mr_free(own.views);
-    return status;
+    MR_TRY(open_column(user, field, strlen(field), &column, err));
+    memcpy(out, column + first, (size_t)count * sizeof *out);
+    return MR_OK;
 }
 
 static mr_status classes(void *user, int32_t step, const char *field, int64_t first, int64_t count,
                          int64_t *out, mr_error *err) {
-    column own = {0};
+    const double *column = NULL;
     (void)step;
-    mr_status status = open_column(&own, user, field, strlen(field), err);
-    for (int64_t i = 0; status == MR_OK && i < count; i++) {
-        double value = 0;
-        status = value_of(&own, first + i, &value, err);
-        out[i] = (int64_t)value;
+    MR_TRY(open_column(user, field, strlen(field), &column, err));
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = (int64_t)column[first + i];
     }
-    mr_free(own.views);
-    return status;
+    return MR_OK;
 }
 
 mr_sample_facts mr_facts_of(mr_facts *facts) {
