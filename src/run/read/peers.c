@@ -27,7 +27,10 @@ static mr_status open_link(mr_peers *x, mr_error *err) {
                                    .room = ROOM,
                                    .max_body = (size_t)1 << 40,
                                    .timeout = x->patience};
-    MR_TRY(mr_link_load(&x->module, x->config.url, err));
+    x->module.class = x->config.link;
+    if (!x->config.link) {
+        MR_TRY(mr_link_load(&x->module, x->config.url, err));
+    }
     return x->module.class->open(&x->link, &config, why) ? MR_OK
                                                          : mr_fail(err, MR_E_PARAM, "%s", why);
 }

@@ -30,14 +30,14 @@ bool mr_peers_wait_here(mr_peers *x, int64_t item, int32_t from, mr_load *load) 
 }
 
 void mr_peers_serve(mr_peers *x, int64_t item, int32_t from) {
-    bool ours = item >= 0 && item < mr_locality_items(x->config.locality) &&
-                mr_locality_owner(x->config.locality, item) == x->config.rank;
+    bool known = item >= 0 && item < mr_locality_items(x->config.locality);
+    int32_t copy = known ? mr_locality_copy_of(x->config.locality, item, x->config.rank) : -1;
     pthread_mutex_lock(&x->lock);
-    entry *e = ours ? mr_items_find(&x->here, item) : NULL;
+    entry *e = copy >= 0 ? mr_items_find(&x->here, item) : NULL;
     x->asked_at = mr_peers_now();
     if (e && e->goods) {
-        mr_letters_post_goods(x, from, item, e->goods);
-    } else if (!ours || x->leaving || !mr_peers_wait_here(x, item, from, NULL)) {
+        mr_letters_post_goods(x, from, GIVE, item, e->goods);
+    } else if (copy != 0 || x->leaving || !mr_peers_wait_here(x, item, from, NULL)) {
         mr_letters_post_word(x, from, NOT_HERE, item);
     }
     pthread_mutex_unlock(&x->lock);
@@ -81,8 +81,7 @@ static goods *read_goods(const mr_dataset *dataset, int64_t block) {
         g = malloc(ROOM + size);
     }
     if (g) {
-        atomic_init(&g->references, 1);
-        g->size = size;
+        *g = (goods){.references = 1, .form = RAW, .size = size};
         if (read_extents(extents, n, g, &ignored) < 0) {
             mr_goods_release(g);
             g = NULL;
@@ -153,4 +152,52 @@ void *mr_peers_reader_main(void *context) {
         settle_job(x, e, read_item(x, e->item));
     }
     return NULL;
+}
+
+/* ---- Samples as they are at the cache op, and copies ---- */
+bool mr_peers_wants_record(const mr_peers *x, int64_t item, size_t size, size_t raw) {
+    int32_t travel = x->config.terms.share.travel;
+    return item >= 0 && item < mr_locality_items(x->config.locality) &&
+           mr_locality_is_kept(x->config.locality, item) && travel != MR_TRAVEL_RAW &&
+           (travel == MR_TRAVEL_PREPARED || size < raw);
+}
+
+/* With the lock held. What is being read is left alone: its reader puts it where it belongs. */
+static void put_here(mr_peers *x, int64_t item, goods *g) {
+    entry *e = mr_items_find(&x->here, item);
+    bool is_new = !e;
+    e = e ? e : mr_items_add(&x->here, item);
+    if (!e || (!is_new && !e->goods)) {
+        return;
+    }
+    x->counts.kept += is_new;
+    x->counts.bytes_kept += (int64_t)g->size - (e->goods ? (int64_t)e->goods->size : 0);
+    mr_goods_release(e->goods);
+    e->goods = g;
+    atomic_fetch_add(&g->references, 1);
+}
+
+static size_t size_here(const mr_peers *x, int64_t item) {
+    const entry *e = mr_items_find(&x->here, item);
+    bool is_raw = e && e->goods && e->goods->form == RAW;
+    return is_raw ? e->goods->size : e && e->goods ? 0 : SIZE_MAX;
+}
+
+void mr_peers_keep_record(mr_peers *x, int64_t item, goods *g) {
+    pthread_mutex_lock(&x->lock);
+    size_t raw = size_here(x, item); /* 0: there is one already */
+    if (raw > 0 && mr_peers_wants_record(x, item, g->size, raw) &&
+        mr_locality_owner(x->config.locality, item) == x->config.rank) {
+        put_here(x, item, g);
+    }
+    pthread_mutex_unlock(&x->lock);
+}
+
+void mr_peers_keep_copy(mr_peers *x, int64_t item, goods *g) {
+    int32_t copy = mr_locality_copy_of(x->config.locality, item, x->config.rank);
+    if (copy > 0 && mr_locality_keeps(x->config.locality, item, copy)) {
+        pthread_mutex_lock(&x->lock);
+        put_here(x, item, g);
+        pthread_mutex_unlock(&x->lock);
+    }
 }

@@ -7,46 +7,100 @@
 #include "core/memory.h"
 
 /* ---- Letters; with the lock held ---- */
-void mr_letters_post(mr_peers *x, int32_t to, const head *what, void *body, size_t size, goods *g) {
+static void put_in_line(mr_peers *x, letter *l) {
+    l->next = NULL;
+    *x->last_letter = l;
+    x->last_letter = &l->next;
+    x->counts.letters++;
+    pthread_cond_signal(&x->mail);
+}
+
+/* What may be left unsaid: signs of life, and samples that were offered. */
+static void say_later(mr_peers *x, int32_t to, kind what) {
+    if (what == GIVE || what == NOT_HERE) {
+        x->peers[to].unsaid |= 1u << NOT_HERE;
+    } else if (what == DONE || what == BYE || what == BYE_TOO || what == LOST) {
+        x->peers[to].unsaid |= 1u << what;
+    }
+    pthread_cond_signal(&x->mail);
+}
+
+bool mr_letters_post(mr_peers *x, int32_t to, const head *what, void *body, size_t size, goods *g) {
     bool is_due = !x->peers[to].left || what->kind == BYE_TOO;
     letter *l = is_due ? mr_zalloc(1, sizeof *l) : NULL;
-    if (!l) { /* without memory: who asked is told when this rank leaves */
+    if (!l) {
         mr_goods_release(g);
-        free(g ? NULL : body);
-        return;
+        if (is_due) {
+            say_later(x, to, what->kind);
+        }
+        return false;
     }
     l->message = (mr_link_message){.peer = to, .body = body, .size = size, .token = l};
     memcpy(l->message.head, what, sizeof *what);
     l->goods = g;
-    *x->last_letter = l;
-    x->last_letter = &l->next;
-    pthread_cond_signal(&x->mail);
+    put_in_line(x, l);
+    return true;
+}
+
+static head word_of(kind what, int64_t item) {
+    return (head){.magic = MAGIC, .kind = what, .item = item};
 }
 
 void mr_letters_post_word(mr_peers *x, int32_t to, kind what, int64_t item) {
-    const head h = {.magic = MAGIC, .kind = what, .item = item};
-    mr_letters_post(x, to, &h, NULL, 0, NULL);
+    const head h = word_of(what, item);
+    x->lost = what == LOST ? (int32_t)item : x->lost;
+    (void)mr_letters_post(x, to, &h, NULL, 0, NULL);
 }
 
-void mr_letters_post_goods(mr_peers *x, int32_t to, int64_t item, goods *g) {
-    const head h = {
-        .magic = MAGIC, .kind = GIVE, .item = item, .hash = {g->hash.low, g->hash.high}};
+void mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g) {
+    const head h = {.magic = MAGIC,
+                    .kind = what,
+                    .item = item,
+                    .hash = {g->hash.low, g->hash.high},
+                    .form = g->form};
     atomic_fetch_add(&g->references, 1);
-    x->counts.sent++;
-    x->counts.bytes_out += (int64_t)g->size;
-    mr_letters_post(x, to, &h, mr_goods_bytes(g), g->size, g);
+    if (mr_letters_post(x, to, &h, mr_goods_bytes(g), g->size, g)) {
+        x->counts.sent++;
+        x->counts.bytes_out += (int64_t)g->size;
+        x->offered += what == KEEP ? (int64_t)g->size : 0;
+    }
+}
+
+void mr_letters_post_unsaid(mr_peers *x) {
+    for (int32_t r = 0; r < x->config.world; r++) {
+        peer *p = &x->peers[r];
+        for (int what = ASK; !p->is_spare_out && p->unsaid && what <= LOST; what++) {
+            if (!(p->unsaid & 1u << what)) {
+                continue;
+            }
+            const head h = word_of((kind)what, what == LOST ? x->lost : -1);
+            p->spare = (letter){.message = {.peer = r, .token = &p->spare}, .is_spare = true};
+            memcpy(p->spare.message.head, &h, sizeof h);
+            p->unsaid &= ~(1u << what);
+            p->is_spare_out = true;
+            put_in_line(x, &p->spare);
+        }
+    }
+}
+
+void mr_letters_end(mr_peers *x, letter *l) {
+    if (l->is_spare) {
+        x->peers[l->message.peer].is_spare_out = false;
+        return;
+    }
+    if (l->goods) {
+        mr_goods_release(l->goods);
+    } else {
+        free(l->message.body);
+    }
+    mr_free(l);
 }
 
 void mr_letters_free(mr_peers *x) {
     while (x->first_letter) {
         letter *l = x->first_letter;
         x->first_letter = l->next;
-        if (l->goods) {
-            mr_goods_release(l->goods);
-        } else {
-            free(l->message.body);
-        }
-        mr_free(l);
+        mr_letters_end(x, l);
     }
 }
 
@@ -73,18 +127,28 @@ bool mr_extents_can_travel(const mr_extent *extents, int32_t n) {
     return n > 0;
 }
 
-void mr_load_lend_goods(mr_load *load, goods *g) {
-    char *at = mr_goods_bytes(g);
-    atomic_fetch_add(&g->references, 1);
-    load->lent = true;
-    if (load->n_extents == 1) {
-        load->bytes[0] = (mr_bytes){at, g->size};
-        return;
-    }
+static void lend_extents(mr_load *load, char *at) {
     for (int32_t i = 0; i < load->n_extents; i++) {
         load->bytes[i] = (mr_bytes){at, (size_t)load->extents[i].length};
         at += load->extents[i].length;
     }
+}
+
+mr_answer mr_load_lend_goods(mr_load *load, goods *g) {
+    char *at = mr_goods_bytes(g);
+    bool is_record = g->form == RECORD;
+    if (is_record ? !load->abroad.known : !mr_load_fits_goods(load, g->size)) {
+        return MR_ANSWER_NOT_HERE;
+    }
+    atomic_fetch_add(&g->references, 1);
+    load->lent = true;
+    load->record_size = is_record ? g->size : 0;
+    if (is_record || load->n_extents == 1) {
+        load->bytes[0] = (mr_bytes){at, g->size};
+    } else {
+        lend_extents(load, at);
+    }
+    return is_record ? MR_ANSWER_KEPT : MR_ANSWER_HERE;
 }
 
 /* Tells those who wait; no lock held. NULL: it is not here, or (failure) there is no hope. */
@@ -95,7 +159,7 @@ void mr_peers_answer(mr_peers *x, int64_t item, waiter *list, goods *g, const mr
         if (list->peer >= 0) {
             pthread_mutex_lock(&x->lock);
             if (g) {
-                mr_letters_post_goods(x, list->peer, item, g);
+                mr_letters_post_goods(x, list->peer, GIVE, item, g);
             } else {
                 mr_letters_post_word(x, list->peer, NOT_HERE, item);
             }
@@ -103,11 +167,8 @@ void mr_peers_answer(mr_peers *x, int64_t item, waiter *list, goods *g, const mr
         } else if (failure) {
             mr_load_fail(load, failure->code, failure);
             mr_load_answer(load, MR_ANSWER_FAILED);
-        } else if (g && mr_load_fits_goods(load, g->size)) {
-            mr_load_lend_goods(load, g);
-            mr_load_answer(load, MR_ANSWER_HERE);
         } else {
-            mr_load_answer(load, MR_ANSWER_NOT_HERE);
+            mr_load_answer(load, g ? mr_load_lend_goods(load, g) : MR_ANSWER_NOT_HERE);
         }
         mr_free(list);
         list = next;

@@ -61,7 +61,7 @@ typedef struct hello {
 static bool same_share(const mr_share_terms *a, const mr_share_terms *b) {
     return a->mode == b->mode && a->given == b->given && a->memory == b->memory &&
            a->sample_bytes == b->sample_bytes && a->ranks_per_node == b->ranks_per_node &&
-           a->replicas == b->replicas;
+           a->replicas == b->replicas && a->travel == b->travel;
 }
 
 static const char *difference_of(const mr_peers_terms *a, const mr_peers_terms *b) {

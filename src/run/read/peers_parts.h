@@ -20,18 +20,32 @@ enum {
 };
 #define WARN_SECONDS 5.0 /* of waiting for another rank, before it is said */
 
-typedef enum kind { ASK = 1, GIVE, NOT_HERE, BEAT, DONE, BYE, BYE_TOO, LOST } kind;
+typedef enum kind {
+    ASK = 1,
+    GIVE,
+    NOT_HERE, /* item -1: nothing of all that was asked for and not answered */
+    KEEP,     /* a sample as it is at the cache op, for its owner */
+    BEAT,
+    DONE,
+    BYE,
+    BYE_TOO,
+    LOST
+} kind;
+
+typedef enum form { RAW, RECORD, FORMS } form; /* the bytes of files; a sample at the cache op */
 
 typedef struct head {
     uint32_t magic, kind;
     int64_t item;
     uint64_t hash[2]; /* of the body */
+    uint32_t form, zero;
 } head;
 _Static_assert(sizeof(head) <= MR_LINK_HEAD, "a head must fit");
 
 /* Bytes that are kept, sent or lent; they begin ROOM behind it. */
 typedef struct goods {
     atomic_int references;
+    form form;
     size_t size;
     mr_hash128 hash;
 } goods;
@@ -50,7 +64,8 @@ typedef struct entry {
     struct entry *next; /* in its cell */
     struct entry *next_job;
     int64_t item;
-    int32_t owner;
+    int32_t owner;           /* the rank that was asked last */
+    uint32_t asked_of, open; /* copies: asked for, and of these not answered yet; a bit each */
     double since;
     uint64_t asked; /* in ticks */
     goods *goods;   /* NULL: being read, or on its way */
@@ -68,6 +83,7 @@ typedef struct letter {
     mr_link_message message;
     uint64_t sent; /* in ticks */
     goods *goods;  /* whose bytes they are; NULL: the body is its own */
+    bool is_spare; /* a peer's: never freed */
 } letter;
 
 typedef struct peer {
@@ -76,6 +92,10 @@ typedef struct peer {
     double heard;
     int64_t *asks; /* items to ask it for */
     int32_t n_asks, room;
+    int64_t open; /* items that it was asked for and has not answered */
+    letter spare; /* for what must be said when there is no memory */
+    bool is_spare_out;
+    uint32_t unsaid; /* such words, a bit for each kind */
     mr_process process;
     char host[64];
     bool is_here; /* on this machine */
@@ -96,6 +116,9 @@ struct mr_peers {
     entry *first_job, **last_job;
     letter *first_letter, **last_letter;
     int64_t in_flight; /* bytes */
+    int64_t offered;   /* bytes of samples on their way to their owners */
+    int32_t lost;      /* the rank whose loss is to be told */
+    bool is_short;     /* there was no memory to ask */
     int64_t answering; /* threads that answer loads */
     bool has_asks, stopping, drained, closing, leaving, ended, failed;
     bool lingers;    /* all was delivered here */
@@ -119,14 +142,19 @@ bool mr_items_wait(entry *e, int32_t from, mr_load *load);
 void mr_items_free(table *t);
 
 /* ---- peers_letters.c: with the lock held ---- */
-void mr_letters_post(mr_peers *x, int32_t to, const head *what, void *body, size_t size, goods *g);
+/* False: there is no memory. Then nothing was taken but goods; what must not be lost is said later,
+ * in the peer's spare letter: who asked for something is told that nothing is here. */
+bool mr_letters_post(mr_peers *x, int32_t to, const head *what, void *body, size_t size, goods *g);
 void mr_letters_post_word(mr_peers *x, int32_t to, kind what, int64_t item);
-void mr_letters_post_goods(mr_peers *x, int32_t to, int64_t item, goods *g);
+void mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g);
+void mr_letters_post_unsaid(mr_peers *x);
+void mr_letters_end(mr_peers *x, letter *l); /* it went out, or never will */
 void mr_letters_free(mr_peers *x);
 
 bool mr_load_fits_goods(const mr_load *load, size_t size);
 bool mr_extents_can_travel(const mr_extent *extents, int32_t n);
-void mr_load_lend_goods(mr_load *load, goods *g);
+mr_answer mr_load_lend_goods(mr_load *load,
+                             goods *g); /* here, kept, or what does not fit: not here */
 
 /* Tells those who wait; no lock held. NULL: it is not here, or (failure) there is no hope. Threads
  * that answer loads say so: begin has the lock held, end has not. */
@@ -137,6 +165,16 @@ void mr_peers_end_answering(mr_peers *x);
 /* ---- peers_here.c ---- */
 bool mr_peers_wait_here(mr_peers *x, int64_t item, int32_t from, mr_load *load); /* lock held */
 void mr_peers_serve(mr_peers *x, int64_t item, int32_t from);
+bool mr_peers_wants_record(const mr_peers *x, int64_t item, size_t size, size_t raw);
+void mr_peers_keep_record(mr_peers *x, int64_t item, goods *g);
+void mr_peers_keep_copy(mr_peers *x, int64_t item, goods *g); /* that came from another rank */
+
+/* ---- peers_ask.c: with the lock held ---- */
+/* Asks a rank for an item that waits, one that was not asked before. False: there is none. */
+bool mr_peers_ask_another(mr_peers *x, entry *e);
+void mr_peers_forget_asked(mr_peers *x, entry *e); /* nobody is waited for any more */
+int32_t mr_peers_copy_asked(const mr_peers *x, const entry *e, int32_t rank); /* -1: it was not */
+void mr_peers_name_load(mr_peers *x, mr_load *load);
 void *mr_peers_reader_main(void *context);
 
 /* ---- peers_speak.c ---- */

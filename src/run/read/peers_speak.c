@@ -23,20 +23,25 @@ static void post_asks(mr_peers *x) {
         for (int32_t first = 0, n; first < p->n_asks; first += n) {
             n = p->n_asks - first < MOST_ASKED ? p->n_asks - first : MOST_ASKED;
             size_t size = (size_t)n * sizeof *p->asks;
-            void *body = malloc(size);
-            if (!body) {
+            void *body = p->left ? NULL : malloc(size);
+            head h = {.magic = MAGIC, .kind = ASK};
+            if (body) {
+                memcpy(body, p->asks + first, size);
+                const mr_hash128 hash = mr_hash(body, size);
+                h.hash[0] = hash.low;
+                h.hash[1] = hash.high;
+            }
+            if (!p->left && (!body || !mr_letters_post(x, r, &h, body, size, NULL))) {
+                free(body);
                 memmove(p->asks, p->asks + first, (size_t)(p->n_asks - first) * sizeof *p->asks);
                 p->n_asks -= first;
+                x->is_short = true;
                 return; /* asked again with what follows */
             }
-            memcpy(body, p->asks + first, size);
-            const mr_hash128 hash = mr_hash(body, size);
-            const head h = {.magic = MAGIC, .kind = ASK, .hash = {hash.low, hash.high}};
-            mr_letters_post(x, r, &h, body, size, NULL);
         }
         p->n_asks = 0;
     }
-    x->has_asks = false;
+    x->has_asks = x->is_short = false;
 }
 
 static bool may_send(const mr_peers *x, const letter *l) {
@@ -47,6 +52,7 @@ static bool may_send(const mr_peers *x, const letter *l) {
 
 static letter *take_letter(mr_peers *x) {
     pthread_mutex_lock(&x->lock);
+    mr_letters_post_unsaid(x);
     post_asks(x);
     letter *l = x->first_letter;
     if (l && may_send(x, l)) {
@@ -103,16 +109,24 @@ static void forget_letter(mr_peers *x, letter *l) {
     }
     pthread_mutex_lock(&x->lock);
     x->in_flight -= (int64_t)l->message.size;
+    x->offered -= h.kind == KEEP ? (int64_t)l->message.size : 0;
+    mr_letters_end(x, l);
     pthread_mutex_unlock(&x->lock);
-    if (l->goods) {
-        mr_goods_release(l->goods);
-    } else {
-        free(l->message.body);
-    }
-    mr_free(l);
 }
 
 /* ---- What comes in ---- */
+/* With the lock held: a rank that was asked does not have it. False: another has been asked, or
+ * will still answer. */
+static bool is_hopeless_without(mr_peers *x, entry *e, int32_t rank) {
+    int32_t copy = mr_peers_copy_asked(x, e, rank);
+    if (copy < 0 || !(e->open & 1u << copy)) {
+        return false;
+    }
+    e->open &= ~(1u << copy);
+    x->peers[rank].open--;
+    return !mr_peers_ask_another(x, e) && e->open == 0;
+}
+
 /* Everybody who waits for a peer (-1: for any). With `failure` there is no hope. */
 static void give_up(mr_peers *x, int32_t who, const mr_error *failure) {
     entry *list = NULL;
@@ -120,7 +134,8 @@ static void give_up(mr_peers *x, int32_t who, const mr_error *failure) {
     for (size_t i = 0; x->wanted.cells && i <= x->wanted.mask; i++) {
         for (entry *e = x->wanted.cells[i], *next; e; e = next) {
             next = e->next;
-            if (who < 0 || e->owner == who) {
+            if (who < 0 || is_hopeless_without(x, e, who)) {
+                mr_peers_forget_asked(x, e);
                 mr_items_take_out(&x->wanted, e);
                 e->next_job = list;
                 list = e;
@@ -167,10 +182,13 @@ static void lose(mr_peers *x, int32_t who, const char *why) {
     }
 }
 
-static entry *take_wanted(mr_peers *x, int64_t item, int32_t from) {
+/* NULL: nobody asked this rank, or not any more; or (not here) there is still hope. */
+static entry *take_wanted(mr_peers *x, int64_t item, int32_t from, bool is_here) {
     pthread_mutex_lock(&x->lock);
     entry *e = mr_items_find(&x->wanted, item);
-    if (e && e->owner == from) {
+    bool asked = e && mr_peers_copy_asked(x, e, from) >= 0;
+    if (asked && (is_here || is_hopeless_without(x, e, from))) {
+        mr_peers_forget_asked(x, e);
         mr_items_take_out(&x->wanted, e);
         mr_peers_begin_answering(x);
     } else {
@@ -180,41 +198,78 @@ static entry *take_wanted(mr_peers *x, int64_t item, int32_t from) {
     return e;
 }
 
-/* The message's memory becomes the goods. */
-static goods *accept(mr_peers *x, const mr_link_message *m, const head *h) {
+/* The message's memory becomes the goods. NULL: it is damaged. */
+static goods *accept(const mr_link_message *m, const head *h) {
     goods *g = m->body ? mr_goods_at(m->body) : malloc(ROOM);
     if (!g) {
         return NULL;
     }
     const mr_hash128 hash = mr_hash(mr_goods_bytes(g), m->size);
-    bool whole = hash.low == h->hash[0] && hash.high == h->hash[1];
-    *g = (goods){.references = 1, .size = m->size, .hash = hash};
-    pthread_mutex_lock(&x->lock);
-    x->counts.found += whole;
-    x->counts.damaged += !whole;
-    x->counts.bytes_in += whole ? (int64_t)m->size : 0;
-    pthread_mutex_unlock(&x->lock);
+    bool whole = hash.low == h->hash[0] && hash.high == h->hash[1] && h->form < FORMS;
+    *g = (goods){.references = 1, .form = (form)h->form, .size = m->size, .hash = hash};
     if (!whole) {
         free(g);
     }
     return whole ? g : NULL;
 }
 
+static void count_came(mr_peers *x, const goods *g) {
+    pthread_mutex_lock(&x->lock);
+    x->counts.found += g != NULL;
+    x->counts.damaged += g == NULL;
+    x->counts.samples += g && g->form == RECORD;
+    x->counts.bytes_in += g ? (int64_t)g->size : 0;
+    pthread_mutex_unlock(&x->lock);
+}
+
+static void take_answer(mr_peers *x, int64_t item, int32_t from, goods *g) {
+    entry *e = take_wanted(x, item, from, g != NULL);
+    if (e && g) {
+        mr_track_since(x->config.track, MR_SPAN_RECEIVE, e->asked, sample_of(x, e->item),
+                       MR_SPAN_NO_BATCH, g->size);
+        mr_peers_keep_copy(x, e->item, g);
+    }
+    if (e) {
+        mr_peers_answer(x, e->item, e->waiters, g, NULL);
+        mr_free(e);
+        mr_peers_end_answering(x);
+    }
+}
+
+static bool is_wanted(mr_peers *x, int64_t item, int32_t from) {
+    pthread_mutex_lock(&x->lock);
+    const entry *e = mr_items_find(&x->wanted, item);
+    bool wanted = e && mr_peers_copy_asked(x, e, from) >= 0;
+    pthread_mutex_unlock(&x->lock);
+    return wanted;
+}
+
 static void take_goods(mr_peers *x, const mr_link_message *m, const head *h) {
-    entry *e = take_wanted(x, h->item, m->peer);
-    if (!e) {
+    if (!is_wanted(x, h->item, m->peer)) {
         free(m->body ? mr_goods_at(m->body) : NULL); /* nobody asked, or not any more */
         return;
     }
-    goods *g = h->kind == GIVE ? accept(x, m, h) : NULL;
-    if (g) {
-        mr_track_since(x->config.track, MR_SPAN_RECEIVE, e->asked, sample_of(x, e->item),
-                       MR_SPAN_NO_BATCH, g->size);
-    }
-    mr_peers_answer(x, e->item, e->waiters, g, NULL);
+    goods *g = accept(m, h);
+    count_came(x, g);
+    take_answer(x, h->item, m->peer, g);
     mr_goods_release(g);
-    mr_free(e);
-    mr_peers_end_answering(x);
+}
+
+static void take_refusal(mr_peers *x, const mr_link_message *m, const head *h) {
+    if (h->item < 0) {
+        give_up(x, m->peer, NULL);
+    } else {
+        take_answer(x, h->item, m->peer, NULL);
+    }
+}
+
+/* A sample for the owner's memory. */
+static void take_record(mr_peers *x, const mr_link_message *m, const head *h) {
+    goods *g = accept(m, h);
+    if (g && g->form == RECORD && g->size > 0) {
+        mr_peers_keep_record(x, h->item, g);
+    }
+    mr_goods_release(g);
 }
 
 static void take_asks(mr_peers *x, const mr_link_message *m, const head *h) {
@@ -250,9 +305,16 @@ static void take_message(mr_peers *x, const mr_link_message *m) {
         take_asks(x, m, &h);
         return;
     }
-    if (known && (h.kind == GIVE || h.kind == NOT_HERE)) {
+    if (known && h.kind == GIVE) {
         take_goods(x, m, &h);
         return;
+    }
+    if (known && h.kind == KEEP) {
+        take_record(x, m, &h);
+        return;
+    }
+    if (known && h.kind == NOT_HERE) {
+        take_refusal(x, m, &h);
     }
     if (known && h.kind == BYE) {
         take_leave(x, m->peer);
@@ -308,6 +370,22 @@ static void look_after(mr_peers *x, int32_t who, bool waits) {
     }
 }
 
+/* With the lock held: who has not answered for a while is left to those who wait for it; what has
+ * copies is asked for elsewhere, too. */
+static void ask_elsewhere(mr_peers *x, double t) {
+    const double silent = 1;
+    if (mr_locality_copies(x->config.locality) < 2) {
+        return;
+    }
+    for (size_t i = 0; x->wanted.cells && i <= x->wanted.mask; i++) {
+        for (entry *e = x->wanted.cells[i]; e; e = e->next) {
+            if (t - e->since > silent * __builtin_popcount(e->asked_of)) {
+                (void)mr_peers_ask_another(x, e);
+            }
+        }
+    }
+}
+
 static void watch(mr_peers *x, double *checked, double *beaten) {
     double t = mr_peers_now();
     if (t - *checked < CHECK_SECONDS || x->failed) {
@@ -316,6 +394,7 @@ static void watch(mr_peers *x, double *checked, double *beaten) {
     *checked = t;
     pthread_mutex_lock(&x->lock);
     bool waits = x->wanted.n > 0;
+    ask_elsewhere(x, t);
     for (int32_t r = 0; t - *beaten >= BEAT_SECONDS && r < x->config.world; r++) {
         if (r != x->config.rank && !x->peers[r].left) {
             mr_letters_post_word(x, r, BEAT, 0);
@@ -339,7 +418,8 @@ static void nap(mr_peers *x, int64_t *nanoseconds) {
     t.tv_nsec += (long)*nanoseconds;
     t.tv_sec += t.tv_nsec / 1000000000;
     t.tv_nsec %= 1000000000;
-    bool idle = !x->has_asks && (!x->first_letter || !may_send(x, x->first_letter));
+    bool idle =
+        (!x->has_asks || x->is_short) && (!x->first_letter || !may_send(x, x->first_letter));
     if (idle) {
         pthread_cond_timedwait(&x->mail, &x->lock, &t);
     }
