@@ -140,10 +140,10 @@ void mr_peers_counts_get(mr_peers *x, mr_peers_counts *out) {
 }
 
 /* The rank that was waited for longest, and how much is wanted of it. With the lock held. */
-static const entry *oldest_wanted(const mr_peers *x) {
-    const entry *oldest = NULL;
+static const mr_peer_entry *oldest_wanted(const mr_peers *x) {
+    const mr_peer_entry *oldest = NULL;
     for (size_t i = 0; x->wanted.cells && i <= x->wanted.mask; i++) {
-        for (const entry *e = x->wanted.cells[i]; e; e = e->next) {
+        for (const mr_peer_entry *e = x->wanted.cells[i]; e; e = e->next) {
             oldest = !oldest || e->since < oldest->since ? e : oldest;
         }
     }
@@ -153,7 +153,7 @@ static const entry *oldest_wanted(const mr_peers *x) {
 static int64_t count_wanted(const mr_peers *x, int32_t owner) {
     int64_t n = 0;
     for (size_t i = 0; x->wanted.cells && i <= x->wanted.mask; i++) {
-        for (const entry *e = x->wanted.cells[i]; e; e = e->next) {
+        for (const mr_peer_entry *e = x->wanted.cells[i]; e; e = e->next) {
             n += e->owner == owner;
         }
     }
@@ -162,7 +162,7 @@ static int64_t count_wanted(const mr_peers *x, int32_t owner) {
 
 bool mr_peers_trouble(mr_peers *x, char *text, size_t size) {
     pthread_mutex_lock(&x->lock);
-    const entry *e = oldest_wanted(x);
+    const mr_peer_entry *e = oldest_wanted(x);
     double waits = e ? mr_peers_now() - e->since : 0;
     bool tell = e && waits > x->warned;
     if (tell) {

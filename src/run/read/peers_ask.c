@@ -32,7 +32,7 @@ static mr_answer ask_memory(void *state, mr_load *load) {
         return MR_ANSWER_NOT_HERE;
     }
     pthread_mutex_lock(&x->lock);
-    entry *e = mr_items_find(&x->here, item);
+    mr_peer_entry *e = mr_items_find(&x->here, item);
     if (e && e->goods) {
         answer = mr_load_lend_goods(load, e->goods);
     } else if (copy == 0 && !x->stopping && mr_peers_wait_here(x, item, -1, load)) {
@@ -56,7 +56,7 @@ static bool note_ask(peer *p, int64_t item) {
     return true;
 }
 
-int32_t mr_peers_copy_asked(const mr_peers *x, const entry *e, int32_t rank) {
+int32_t mr_peers_copy_asked(const mr_peers *x, const mr_peer_entry *e, int32_t rank) {
     int32_t copy = mr_locality_copy_of(x->config.locality, e->item, rank);
     return copy >= 0 && (e->asked_of & 1u << copy) ? copy : -1;
 }
@@ -79,7 +79,7 @@ static int32_t choose_copy(const mr_peers *x, int64_t item, uint32_t asked_of) {
     return best;
 }
 
-bool mr_peers_ask_another(mr_peers *x, entry *e) {
+bool mr_peers_ask_another(mr_peers *x, mr_peer_entry *e) {
     int32_t copy = choose_copy(x, e->item, e->asked_of);
     int32_t rank = copy < 0 ? -1 : mr_locality_copy(x->config.locality, e->item, copy);
     if (rank < 0 || !note_ask(&x->peers[rank], e->item)) {
@@ -95,7 +95,7 @@ bool mr_peers_ask_another(mr_peers *x, entry *e) {
     return true;
 }
 
-void mr_peers_forget_asked(mr_peers *x, entry *e) {
+void mr_peers_forget_asked(mr_peers *x, mr_peer_entry *e) {
     for (; e->open; e->open &= e->open - 1) {
         int32_t copy = __builtin_ctz(e->open);
         x->peers[mr_locality_copy(x->config.locality, e->item, copy)].open--;
@@ -104,7 +104,7 @@ void mr_peers_forget_asked(mr_peers *x, entry *e) {
 
 /* With the lock held. */
 static bool wait_for_peer(mr_peers *x, int64_t item, mr_load *load) {
-    entry *e = mr_items_find(&x->wanted, item);
+    mr_peer_entry *e = mr_items_find(&x->wanted, item);
     if (e) {
         return mr_items_wait(e, -1, load);
     }

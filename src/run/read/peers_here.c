@@ -11,7 +11,7 @@
 
 /* With the lock held. False: no memory. */
 bool mr_peers_wait_here(mr_peers *x, int64_t item, int32_t from, mr_load *load) {
-    entry *e = mr_items_find(&x->here, item);
+    mr_peer_entry *e = mr_items_find(&x->here, item);
     bool is_new = !e;
     e = e ? e : mr_items_add(&x->here, item);
     if (!e || !mr_items_wait(e, from, load)) {
@@ -33,7 +33,7 @@ void mr_peers_serve(mr_peers *x, int64_t item, int32_t from) {
     bool known = item >= 0 && item < mr_locality_items(x->config.locality);
     int32_t copy = known ? mr_locality_copy_of(x->config.locality, item, x->config.rank) : -1;
     pthread_mutex_lock(&x->lock);
-    entry *e = copy >= 0 ? mr_items_find(&x->here, item) : NULL;
+    mr_peer_entry *e = copy >= 0 ? mr_items_find(&x->here, item) : NULL;
     x->asked_at = mr_peers_now();
     if (e && e->goods) {
         mr_letters_post_goods(x, from, GIVE, item, e->goods);
@@ -104,7 +104,7 @@ static goods *read_item(const mr_peers *x, int64_t item) {
 }
 
 /* What nobody keeps goes when it was sent. */
-static void settle_job(mr_peers *x, entry *e, goods *g) {
+static void settle_job(mr_peers *x, mr_peer_entry *e, goods *g) {
     bool kept = g && mr_locality_is_kept(x->config.locality, e->item);
     int64_t item = e->item;
     pthread_mutex_lock(&x->lock);
@@ -130,12 +130,12 @@ static void settle_job(mr_peers *x, entry *e, goods *g) {
     mr_peers_end_answering(x);
 }
 
-static entry *take_job(mr_peers *x) {
+static mr_peer_entry *take_job(mr_peers *x) {
     pthread_mutex_lock(&x->lock);
     while (!x->first_job && !x->ended) {
         pthread_cond_wait(&x->jobs, &x->lock);
     }
-    entry *e = x->first_job;
+    mr_peer_entry *e = x->first_job;
     if (e) {
         x->first_job = e->next_job;
         e->next_job = NULL;
@@ -147,7 +147,7 @@ static entry *take_job(mr_peers *x) {
 
 void *mr_peers_reader_main(void *context) {
     mr_peers *x = context;
-    entry *e;
+    mr_peer_entry *e;
     while ((e = take_job(x)) != NULL) {
         settle_job(x, e, read_item(x, e->item));
     }
@@ -164,7 +164,7 @@ bool mr_peers_wants_record(const mr_peers *x, int64_t item, size_t size, size_t 
 
 /* With the lock held. What is being read is left alone: its reader puts it where it belongs. */
 static void put_here(mr_peers *x, int64_t item, goods *g) {
-    entry *e = mr_items_find(&x->here, item);
+    mr_peer_entry *e = mr_items_find(&x->here, item);
     bool is_new = !e;
     e = e ? e : mr_items_add(&x->here, item);
     if (!e || (!is_new && !e->goods)) {
@@ -178,7 +178,7 @@ static void put_here(mr_peers *x, int64_t item, goods *g) {
 }
 
 static size_t size_here(const mr_peers *x, int64_t item) {
-    const entry *e = mr_items_find(&x->here, item);
+    const mr_peer_entry *e = mr_items_find(&x->here, item);
     bool is_raw = e && e->goods && e->goods->form == RAW;
     return is_raw ? e->goods->size : e && e->goods ? 0 : SIZE_MAX;
 }

@@ -25,8 +25,8 @@ static size_t cell_of(const table *t, int64_t item) {
     return (size_t)(((uint64_t)item * 0x9E3779B97F4A7C15u) >> 20) & t->mask;
 }
 
-entry *mr_items_find(const table *t, int64_t item) {
-    entry *e = t->cells ? t->cells[cell_of(t, item)] : NULL;
+mr_peer_entry *mr_items_find(const table *t, int64_t item) {
+    mr_peer_entry *e = t->cells ? t->cells[cell_of(t, item)] : NULL;
     while (e && e->item != item) {
         e = e->next;
     }
@@ -40,9 +40,9 @@ static bool grow(table *t) {
         return t->cells != NULL;
     }
     for (size_t i = 0; t->cells && i <= t->mask; i++) {
-        for (entry *e = t->cells[i], *next; e; e = next) {
+        for (mr_peer_entry *e = t->cells[i], *next; e; e = next) {
             next = e->next;
-            entry **cell = &larger.cells[cell_of(&larger, e->item)];
+            mr_peer_entry **cell = &larger.cells[cell_of(&larger, e->item)];
             e->next = *cell;
             *cell = e;
         }
@@ -52,13 +52,13 @@ static bool grow(table *t) {
     return true;
 }
 
-entry *mr_items_add(table *t, int64_t item) {
+mr_peer_entry *mr_items_add(table *t, int64_t item) {
     if ((!t->cells || t->n > t->mask) && !grow(t)) {
         return NULL;
     }
-    entry *e = mr_zalloc(1, sizeof *e);
+    mr_peer_entry *e = mr_zalloc(1, sizeof *e);
     if (e) {
-        entry **cell = &t->cells[cell_of(t, item)];
+        mr_peer_entry **cell = &t->cells[cell_of(t, item)];
         e->item = item;
         e->next = *cell;
         *cell = e;
@@ -67,8 +67,8 @@ entry *mr_items_add(table *t, int64_t item) {
     return e;
 }
 
-void mr_items_take_out(table *t, const entry *e) {
-    entry **at = &t->cells[cell_of(t, e->item)];
+void mr_items_take_out(table *t, const mr_peer_entry *e) {
+    mr_peer_entry **at = &t->cells[cell_of(t, e->item)];
     while (*at != e) {
         at = &(*at)->next;
     }
@@ -76,7 +76,7 @@ void mr_items_take_out(table *t, const entry *e) {
     t->n--;
 }
 
-bool mr_items_wait(entry *e, int32_t from, mr_load *load) {
+bool mr_items_wait(mr_peer_entry *e, int32_t from, mr_load *load) {
     waiter *w = mr_zalloc(1, sizeof *w);
     if (w) {
         *w = (waiter){.next = e->waiters, .peer = from, .load = load};
@@ -87,7 +87,7 @@ bool mr_items_wait(entry *e, int32_t from, mr_load *load) {
 
 void mr_items_free(table *t) {
     for (size_t i = 0; t->cells && i <= t->mask; i++) {
-        for (entry *e = t->cells[i], *next; e; e = next) {
+        for (mr_peer_entry *e = t->cells[i], *next; e; e = next) {
             next = e->next;
             mr_goods_release(e->goods);
             while (e->waiters) {

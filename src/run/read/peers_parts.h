@@ -60,9 +60,9 @@ typedef struct waiter {
 } waiter;
 
 /* An item that is read or kept here, or that was asked for. */
-typedef struct entry {
-    struct entry *next; /* in its cell */
-    struct entry *next_job;
+typedef struct mr_peer_entry {
+    struct mr_peer_entry *next; /* in its cell */
+    struct mr_peer_entry *next_job;
     int64_t item;
     int32_t owner;           /* the rank that was asked last */
     uint32_t asked_of, open; /* copies: asked for, and of these not answered yet; a bit each */
@@ -70,10 +70,10 @@ typedef struct entry {
     uint64_t asked; /* in ticks */
     goods *goods;   /* NULL: being read, or on its way */
     waiter *waiters;
-} entry;
+} mr_peer_entry;
 
 typedef struct table {
-    entry **cells;
+    mr_peer_entry **cells;
     size_t n, mask;
 } table;
 
@@ -113,7 +113,7 @@ struct mr_peers {
     pthread_cond_t mail, jobs, calm;
     table here, wanted;
     peer *peers;
-    entry *first_job, **last_job;
+    mr_peer_entry *first_job, **last_job;
     letter *first_letter, **last_letter;
     int64_t in_flight; /* bytes */
     int64_t offered;   /* bytes of samples on their way to their owners */
@@ -135,10 +135,10 @@ char *mr_goods_bytes(goods *g);
 goods *mr_goods_at(const void *bytes);
 void mr_goods_release(goods *g); /* NULL allowed */
 
-entry *mr_items_find(const table *t, int64_t item);
-entry *mr_items_add(table *t, int64_t item); /* NULL: no memory */
-void mr_items_take_out(table *t, const entry *e);
-bool mr_items_wait(entry *e, int32_t from, mr_load *load);
+mr_peer_entry *mr_items_find(const table *t, int64_t item);
+mr_peer_entry *mr_items_add(table *t, int64_t item); /* NULL: no memory */
+void mr_items_take_out(table *t, const mr_peer_entry *e);
+bool mr_items_wait(mr_peer_entry *e, int32_t from, mr_load *load);
 void mr_items_free(table *t);
 
 /* ---- peers_letters.c: with the lock held ---- */
@@ -171,9 +171,10 @@ void mr_peers_keep_copy(mr_peers *x, int64_t item, goods *g); /* that came from 
 
 /* ---- peers_ask.c: with the lock held ---- */
 /* Asks a rank for an item that waits, one that was not asked before. False: there is none. */
-bool mr_peers_ask_another(mr_peers *x, entry *e);
-void mr_peers_forget_asked(mr_peers *x, entry *e); /* nobody is waited for any more */
-int32_t mr_peers_copy_asked(const mr_peers *x, const entry *e, int32_t rank); /* -1: it was not */
+bool mr_peers_ask_another(mr_peers *x, mr_peer_entry *e);
+void mr_peers_forget_asked(mr_peers *x, mr_peer_entry *e); /* nobody is waited for any more */
+int32_t mr_peers_copy_asked(const mr_peers *x, const mr_peer_entry *e,
+                            int32_t rank); /* -1: it was not */
 void mr_peers_name_load(mr_peers *x, mr_load *load);
 void *mr_peers_reader_main(void *context);
 

@@ -117,7 +117,7 @@ static void forget_letter(mr_peers *x, letter *l) {
 /* ---- What comes in ---- */
 /* With the lock held: a rank that was asked does not have it. False: another has been asked, or
  * will still answer. */
-static bool is_hopeless_without(mr_peers *x, entry *e, int32_t rank) {
+static bool is_hopeless_without(mr_peers *x, mr_peer_entry *e, int32_t rank) {
     int32_t copy = mr_peers_copy_asked(x, e, rank);
     if (copy < 0 || !(e->open & 1u << copy)) {
         return false;
@@ -129,10 +129,10 @@ static bool is_hopeless_without(mr_peers *x, entry *e, int32_t rank) {
 
 /* Everybody who waits for a peer (-1: for any). With `failure` there is no hope. */
 static void give_up(mr_peers *x, int32_t who, const mr_error *failure) {
-    entry *list = NULL;
+    mr_peer_entry *list = NULL;
     pthread_mutex_lock(&x->lock);
     for (size_t i = 0; x->wanted.cells && i <= x->wanted.mask; i++) {
-        for (entry *e = x->wanted.cells[i], *next; e; e = next) {
+        for (mr_peer_entry *e = x->wanted.cells[i], *next; e; e = next) {
             next = e->next;
             if (who < 0 || is_hopeless_without(x, e, who)) {
                 mr_peers_forget_asked(x, e);
@@ -145,7 +145,7 @@ static void give_up(mr_peers *x, int32_t who, const mr_error *failure) {
     mr_peers_begin_answering(x);
     pthread_mutex_unlock(&x->lock);
     while (list) {
-        entry *next = list->next_job;
+        mr_peer_entry *next = list->next_job;
         mr_peers_answer(x, list->item, list->waiters, NULL, failure);
         mr_free(list);
         list = next;
@@ -183,9 +183,9 @@ static void lose(mr_peers *x, int32_t who, const char *why) {
 }
 
 /* NULL: nobody asked this rank, or not any more; or (not here) there is still hope. */
-static entry *take_wanted(mr_peers *x, int64_t item, int32_t from, bool is_here) {
+static mr_peer_entry *take_wanted(mr_peers *x, int64_t item, int32_t from, bool is_here) {
     pthread_mutex_lock(&x->lock);
-    entry *e = mr_items_find(&x->wanted, item);
+    mr_peer_entry *e = mr_items_find(&x->wanted, item);
     bool asked = e && mr_peers_copy_asked(x, e, from) >= 0;
     if (asked && (is_here || is_hopeless_without(x, e, from))) {
         mr_peers_forget_asked(x, e);
@@ -223,7 +223,7 @@ static void count_came(mr_peers *x, const goods *g) {
 }
 
 static void take_answer(mr_peers *x, int64_t item, int32_t from, goods *g) {
-    entry *e = take_wanted(x, item, from, g != NULL);
+    mr_peer_entry *e = take_wanted(x, item, from, g != NULL);
     if (e && g) {
         mr_track_since(x->config.track, MR_SPAN_RECEIVE, e->asked, sample_of(x, e->item),
                        MR_SPAN_NO_BATCH, g->size);
@@ -238,7 +238,7 @@ static void take_answer(mr_peers *x, int64_t item, int32_t from, goods *g) {
 
 static bool is_wanted(mr_peers *x, int64_t item, int32_t from) {
     pthread_mutex_lock(&x->lock);
-    const entry *e = mr_items_find(&x->wanted, item);
+    const mr_peer_entry *e = mr_items_find(&x->wanted, item);
     bool wanted = e && mr_peers_copy_asked(x, e, from) >= 0;
     pthread_mutex_unlock(&x->lock);
     return wanted;
@@ -378,7 +378,7 @@ static void ask_elsewhere(mr_peers *x, double t) {
         return;
     }
     for (size_t i = 0; x->wanted.cells && i <= x->wanted.mask; i++) {
-        for (entry *e = x->wanted.cells[i]; e; e = e->next) {
+        for (mr_peer_entry *e = x->wanted.cells[i]; e; e = e->next) {
             if (t - e->since > silent * __builtin_popcount(e->asked_of)) {
                 (void)mr_peers_ask_another(x, e);
             }
@@ -434,7 +434,7 @@ static void drain(mr_peers *x) {
     waiter *own = NULL;
     pthread_mutex_lock(&x->lock);
     for (size_t i = 0; x->here.cells && i <= x->here.mask; i++) {
-        for (entry *e = x->here.cells[i]; e; e = e->next) {
+        for (mr_peer_entry *e = x->here.cells[i]; e; e = e->next) {
             for (waiter **at = &e->waiters; *at;) {
                 waiter *w = *at;
                 if (w->peer >= 0) {
