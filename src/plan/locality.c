@@ -49,15 +49,38 @@ static int64_t ranks_of(const mr_locality *l, int64_t node) {
     return left < l->terms.ranks_per_node ? left : l->terms.ranks_per_node;
 }
 
+int32_t mr_locality_copies(const mr_locality *locality) {
+    int64_t most = locality->terms.replicas;
+    return (int32_t)(most < locality->nodes ? most : locality->nodes);
+}
+
 /* Numbers of neighbours are dealt to different ranks. */
+int32_t mr_locality_copy(const mr_locality *locality, int64_t item, int32_t copy) {
+    int64_t node = mr_placement_at(locality->placement, item, copy);
+    return node < 0
+               ? -1
+               : (int32_t)(node * locality->terms.ranks_per_node + item % ranks_of(locality, node));
+}
+
+int32_t mr_locality_copy_of(const mr_locality *locality, int64_t item, int32_t rank) {
+    int32_t copy = mr_locality_copies(locality) - 1;
+    while (copy >= 0 && mr_locality_copy(locality, item, copy) != rank) {
+        copy--;
+    }
+    return copy;
+}
+
+bool mr_locality_keeps(const mr_locality *locality, int64_t item, int32_t copy) {
+    int32_t node = mr_placement_at(locality->placement, item, copy);
+    return node >= 0 && mr_placement_keeps(locality->placement, item, node);
+}
+
 int32_t mr_locality_owner(const mr_locality *locality, int64_t item) {
-    int64_t node = mr_placement_at(locality->placement, item, 0);
-    return (int32_t)(node * locality->terms.ranks_per_node + item % ranks_of(locality, node));
+    return mr_locality_copy(locality, item, 0);
 }
 
 bool mr_locality_is_kept(const mr_locality *locality, int64_t item) {
-    return mr_placement_keeps(locality->placement, item,
-                              mr_placement_at(locality->placement, item, 0));
+    return mr_locality_keeps(locality, item, 0);
 }
 
 bool mr_locality_is_near(const mr_locality *locality, int64_t item, int64_t rank) {

@@ -32,6 +32,13 @@ int64_t mr_locality_items(const mr_locality *locality);
 void mr_locality_split(const mr_locality *locality, int64_t item, int32_t *child, int64_t *number);
 int32_t mr_locality_owner(const mr_locality *locality, int64_t item); /* a rank */
 bool mr_locality_is_kept(const mr_locality *locality, int64_t item);  /* by its owner */
+
+/* Copies of an item are numbered; the owner's is 0. The rank that has one (-1: nobody), the number
+ * of the one that a rank has (-1: none), and whether there is room for it. */
+int32_t mr_locality_copies(const mr_locality *locality);
+int32_t mr_locality_copy(const mr_locality *locality, int64_t item, int32_t copy);
+int32_t mr_locality_copy_of(const mr_locality *locality, int64_t item, int32_t rank);
+bool mr_locality_keeps(const mr_locality *locality, int64_t item, int32_t copy);
 bool mr_locality_is_near(const mr_locality *locality, int64_t item, int64_t rank); /* on its node */
 
 /* Local, one thread: the portion of a rank in its i-th step, and its picks, which the caller has

@@ -9,6 +9,7 @@
 #include "plan/placement.h"
 
 static const char *const mode_names[] = {"strict", "local", NULL};
+static const char *const travel_names[] = {"smaller", "raw", "prepared", NULL};
 
 static const mr_param share_rows[] = {
     {.name = "mode",
@@ -47,6 +48,14 @@ static const mr_param share_rows[] = {
      .min = 1,
      .max = MR_MAX_REPLICAS,
      .doc = "Nodes that keep a sample."},
+    {.name = "travel",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(mr_share_terms, travel),
+     .fallback = "\"smaller\"",
+     .choices = travel_names,
+     .doc = "What ranks and servers give each other of a sample that is a file, in a pipeline with "
+            "a cache: raw: the file; prepared: the sample as it is at the last cache, once "
+            "somebody has made it; smaller: whichever has fewer bytes."},
     {.name = NULL},
 };
 
@@ -61,6 +70,7 @@ void mr_share_terms_copy(mr_share_terms *to, const mr_share_terms *from) {
     to->sample_bytes = from->sample_bytes;
     to->ranks_per_node = from->ranks_per_node;
     to->replicas = from->replicas;
+    to->travel = from->travel;
 }
 
 static mr_status refuse(mr_error *err) {

@@ -16,6 +16,12 @@ typedef enum mr_share_mode {
     MR_SHARE_LOCAL   /* a rank makes what its node keeps, balanced */
 } mr_share_mode;
 
+typedef enum mr_travel {
+    MR_TRAVEL_SMALLER, /* of a sample: its files, or the sample as it is at the cache op */
+    MR_TRAVEL_RAW,
+    MR_TRAVEL_PREPARED
+} mr_travel;
+
 typedef struct mr_share_terms {
     int32_t mode;         /* mr_share_mode */
     bool given;           /* the document says it */
@@ -23,6 +29,7 @@ typedef struct mr_share_terms {
     int64_t sample_bytes; /* of a sample (a block) whose source does not say its size; 0: unknown */
     int64_t ranks_per_node;
     int64_t replicas;
+    int32_t travel; /* mr_travel */
 } mr_share_terms;
 
 /* NULL: strict, everything is kept, one rank a node. */

@@ -280,8 +280,14 @@ static mr_status open_peers(mr_loader *loader, const mr_options *options, mr_err
         return MR_OK;
     }
     config.track = mr_tracks_add(&loader->tracks, MR_TRACK_READER);
-    return config.track ? mr_peers_open(&loader->peers, &config, err)
-                        : mr_fail_memory(err, sizeof *config.track);
+    if (!config.track) {
+        return mr_fail_memory(err, sizeof *config.track);
+    }
+    MR_TRY(mr_peers_open(&loader->peers, &config, err));
+    for (int32_t i = 0; i < loader->children.n; i++) {
+        loader->children.list[i].caches.peers = loader->peers;
+    }
+    return MR_OK;
 }
 
 /* Sources that read nothing have nothing to ask for; in a mix, one that reads is enough. */
@@ -299,7 +305,8 @@ static mr_status open_exchange(mr_loader *loader, const mr_options *options, mr_
     if (mr_peers_is_url(options->fabric)) {
         return open_peers(loader, options, err);
     }
-    MR_TRY(mr_exchange_open(&loader->exchange, options->fabric, &loader->children, err));
+    MR_TRY(mr_exchange_open(&loader->exchange, options->fabric, &loader->children,
+                            (mr_travel)loader->pipeline->share.travel, err));
     for (int32_t i = 0; i < loader->children.n; i++) {
         loader->children.list[i].caches.exchange = loader->exchange;
     }

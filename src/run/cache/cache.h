@@ -49,6 +49,7 @@ typedef struct mr_caches {
     struct mr_cache_probe *probe; /* the readers', see mr_store_origin */
     struct mr_fetch *fetch;       /* likewise; NULL: nothing is read ahead from a disk */
     struct mr_exchange *exchange; /* (optional) that is offered what was made: the loader's */
+    struct mr_peers *peers;       /* likewise */
 } mr_caches;
 
 /* Opens the stores. One that cannot be opened is reported and left out: the run goes on. */

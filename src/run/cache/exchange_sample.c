@@ -47,7 +47,8 @@ static void offer_record(mr_exchange *x, const mr_made_sample *made, size_t room
 /* What a record takes unpacked is what counts; packed it takes less. */
 void mr_exchange_offer_sample(mr_exchange *x, const mr_made_sample *made) {
     size_t room = mr_record_room(made->values, made->cache->node->n_inputs, made->cache->packing);
-    if (room < bytes_of(made->block)) {
+    bool prepared = mr_exchange_travel(x) == MR_TRAVEL_PREPARED || room < bytes_of(made->block);
+    if (prepared && mr_exchange_travel(x) != MR_TRAVEL_RAW) {
         offer_record(x, made, room);
     } else {
         mr_exchange_offer_bytes(x, made->dataset, made->block, made->abroad);

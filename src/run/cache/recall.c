@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "run/chain/chain.h"
 #include "run/read/exchange.h"
+#include "run/read/peers.h"
 
 mr_status mr_recall_open(mr_recall *recall, mr_caches *caches, mr_error *err) {
     if (!caches || caches->n == 0) {
@@ -359,8 +360,9 @@ static bool is_still_the_same(const mr_chain *chain, const mr_chain_job *job) {
  * store or not. Rows of a block travel in the block. */
 static bool is_offered(const mr_chain *chain, const mr_chain_job *job, int32_t c) {
     const mr_caches *caches = chain->recall.caches;
-    return caches->exchange && job->offers && job->block && chain->recall.parts[c].missed &&
-           c == caches->last && !mr_dataset_has_blocks(chain->dataset);
+    return (caches->exchange || caches->peers) && job->offers && job->block &&
+           chain->recall.parts[c].missed && c == caches->last &&
+           !mr_dataset_has_blocks(chain->dataset);
 }
 
 static void offer(const mr_chain *chain, const mr_chain_job *job, int32_t c,
@@ -371,7 +373,11 @@ static void offer(const mr_chain *chain, const mr_chain_job *job, int32_t c,
                                  .sample = job->sample,
                                  .block = job->block,
                                  .values = values};
-    mr_exchange_offer_sample(chain->recall.caches->exchange, &made);
+    if (chain->recall.caches->exchange) {
+        mr_exchange_offer_sample(chain->recall.caches->exchange, &made);
+    } else {
+        mr_peers_offer_sample(chain->recall.caches->peers, &made);
+    }
 }
 
 void mr_recall_keep(mr_chain *chain, const mr_chain_job *job, int32_t op, const mr_view *fields) {

@@ -37,6 +37,7 @@ typedef struct parked {
 
 struct mr_exchange {
     const mr_children *children;
+    mr_travel travel;
     mr_fabric *asking, *offering; /* each its thread's */
     mr_threads asker, offerer;
 
@@ -62,7 +63,7 @@ static mr_store_key key_of(char kind, const mr_identity *abroad) {
 }
 
 /* The bytes of all extents, by their files and places. Neighbours in one file share a look. */
-static void name_extents(const mr_extent *extents, int32_t n, mr_identity *abroad) {
+void mr_exchange_name(const mr_extent *extents, int32_t n, mr_identity *abroad) {
     uint64_t words[6] = {0};
     *abroad = (mr_identity){.asked = true, .known = n > 0};
     for (int32_t i = 0; abroad->known && i < n; i++) {
@@ -88,7 +89,7 @@ static bool is_still_the_same(const mr_goods *goods) {
     int32_t n = 0;
     mr_error_clear(&ignored);
     if (mr_dataset_locate(goods->dataset, goods->block, &own, 1, &extents, &n, &ignored) == MR_OK) {
-        name_extents(extents, n, &now);
+        mr_exchange_name(extents, n, &now);
     }
     if (extents != &own) {
         mr_free(extents);
@@ -96,18 +97,26 @@ static bool is_still_the_same(const mr_goods *goods) {
     return now.known && memcmp(now.words, goods->abroad.words, sizeof now.words) == 0;
 }
 
-/* The cache op at which a dataset's samples travel, the last; NULL: their bytes alone do. Samples
- * that lie many in a block travel in it; their cache is this machine's. */
-static const mr_op_node *traveling_cache(const mr_exchange *x, const mr_dataset *dataset) {
-    const mr_caches *caches = &x->children->list[dataset->number].caches;
+const mr_op_node *mr_exchange_cache(const mr_children *children, const mr_dataset *dataset,
+                                    mr_travel travel) {
+    const mr_caches *caches = &children->list[dataset->number].caches;
     const mr_cache *last = caches->n > 0 && caches->last >= 0 ? &caches->list[caches->last] : NULL;
-    return !mr_dataset_has_blocks(dataset) && last && last->store ? last->node : NULL;
+    bool travels = travel != MR_TRAVEL_RAW && !mr_dataset_has_blocks(dataset);
+    return travels && last && last->store ? last->node : NULL;
+}
+
+mr_travel mr_exchange_travel(const mr_exchange *x) {
+    return x->travel;
+}
+
+static const mr_op_node *traveling_cache(const mr_exchange *x, const mr_dataset *dataset) {
+    return mr_exchange_cache(x->children, dataset, x->travel);
 }
 
 /* ---- Asking ---- */
 static mr_answer ask(void *state, mr_load *load) {
     mr_exchange *x = state;
-    name_extents(load->extents, load->n_extents, &load->abroad);
+    mr_exchange_name(load->extents, load->n_extents, &load->abroad);
     question *q = load->abroad.known ? mr_zalloc(1, sizeof *q) : NULL;
     if (!q) {
         return MR_ANSWER_NOT_HERE;
@@ -407,12 +416,13 @@ static mr_status open_parts(mr_exchange *x, const char *url, mr_error *err) {
 }
 
 mr_status mr_exchange_open(mr_exchange **out, const char *url, const mr_children *children,
-                           mr_error *err) {
+                           mr_travel travel, mr_error *err) {
     mr_exchange *x = mr_zalloc(1, sizeof *x);
     if (!x) {
         return mr_fail_memory(err, sizeof *x);
     }
     x->children = children;
+    x->travel = travel;
     x->mean = 1 << 17;
     x->last_question = &x->first_question;
     x->last_parked = &x->first_parked;

@@ -15,6 +15,7 @@
 
 #include <millrace/fabric.h>
 
+#include "plan/share_document.h"
 #include "run/child.h"
 #include "run/read/origin.h"
 
@@ -22,7 +23,7 @@ typedef struct mr_exchange mr_exchange;
 
 /* The children stay open, with their caches, until the exchange is closed. */
 mr_status mr_exchange_open(mr_exchange **out, const char *url, const mr_children *children,
-                           mr_error *err);
+                           mr_travel travel, mr_error *err);
 void mr_exchange_close(mr_exchange *exchange); /* NULL allowed */
 
 /* Waits until what was offered is sent or dropped. */
@@ -46,6 +47,14 @@ bool mr_exchange_has_room(mr_exchange *exchange, size_t size);
 void mr_exchange_offer(mr_exchange *exchange, const mr_goods *goods);
 void mr_exchange_offer_bytes(mr_exchange *exchange, const mr_dataset *dataset,
                              const mr_block *block, const mr_identity *abroad);
+
+/* What names the bytes of extents for all machines, and the cache op at which a dataset's samples
+ * travel: the last; NULL: their bytes alone do. Samples that lie many in a block travel in it;
+ * their cache is this machine's. */
+void mr_exchange_name(const mr_extent *extents, int32_t n, mr_identity *abroad);
+const mr_op_node *mr_exchange_cache(const mr_children *children, const mr_dataset *dataset,
+                                    mr_travel travel);
+mr_travel mr_exchange_travel(const mr_exchange *exchange);
 
 /* ---- exchange_sample.c: samples at a cache op, for recall.c ---- */
 /* What names a sample at a cache op for all machines. */

@@ -65,8 +65,8 @@ typedef struct mr_load {
     bool is_started;
     mr_identity identity; /* of a single sample */
     mr_identity abroad;   /* what names its bytes for other machines: see exchange.h */
-    size_t record_size;   /* kept: the buffer has the sample as it is at the last cache, as a record
-                             (0: a store has it) */
+    size_t record_size;   /* kept: the buffer, or what is lent, has the sample as it is at the last
+                             cache, as a record (0: a store has it) */
     size_t record_at;     /* where in the buffer */
     bool is_own_record;   /* under the name that our own store has it by, not a fabric */
 } mr_load;

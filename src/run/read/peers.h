@@ -37,7 +37,8 @@ typedef struct mr_peers_config {
     const mr_locality *locality;
     int32_t rank, world;
     mr_peers_terms terms;
-    mr_track *track; /* of the thread that speaks with the others */
+    mr_track *track;                  /* of the thread that speaks with the others */
+    const struct mr_link_class *link; /* (optional) in place of the one that the URL names */
 } mr_peers_config;
 
 /* Whether a fabric's URL is one of peers. */
@@ -52,6 +53,11 @@ void mr_peers_close(mr_peers *peers, bool delivered);
 
 extern const mr_origin_class mr_memory_origin, mr_peer_origin; /* the state is the peers */
 
+/* A sample was made here (exchange.h): its owner keeps it as it is at the cache op in place of its
+ * bytes, where the document wants that. Any thread. */
+struct mr_made_sample;
+void mr_peers_offer_sample(mr_peers *peers, const struct mr_made_sample *made);
+
 /* MR_OK, or that a peer was lost. */
 mr_status mr_peers_failure(mr_peers *peers, mr_error *err);
 
@@ -63,6 +69,9 @@ typedef struct mr_peers_counts {
     int64_t sent, bytes_out;
     int64_t reads, bytes_read; /* from files, to be kept or sent */
     int64_t kept, bytes_kept;
+    int64_t samples;     /* that came as they are at the cache op */
+    int64_t letters;     /* messages that went out, of all kinds */
+    int64_t again;       /* asked of another copy's rank: the first was silent, or had it not */
     int64_t wait_ns;     /* while something was asked for and nothing came */
     int32_t world, here; /* ranks; those that have not closed */
 } mr_peers_counts;

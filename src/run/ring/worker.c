@@ -234,8 +234,11 @@ static mr_status make(mr_worker *worker, mr_making *making, mr_chain_job *job, m
     if (status == MR_OK) {
         job->identity = load->identity;
         job->abroad = load->abroad;
-        job->offers = load->abroad.known && load->origin == worker->loader->n_origins;
-        job->record = load->record_size > 0 ? (char *)load->buffer + load->record_at : NULL;
+        job->offers = load->abroad.known &&
+                      (load->origin == worker->loader->n_origins || worker->loader->peers);
+        job->record = load->record_size == 0 ? NULL
+                      : load->lent           ? load->bytes[0].data
+                                             : (const char *)load->buffer + load->record_at;
         job->record_size = load->record_size;
         job->is_own_record = load->is_own_record;
         job->block = load->kept ? NULL : &load->block;

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peers_parts.h - what ranks that send each other what they keep are made of, for peers*.c. One
+ * lock guards all that threads share; the link is the speaker's alone. */
+#ifndef MR_RUN_PEERS_PARTS_H
+#define MR_RUN_PEERS_PARTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/hash.h"
+#include "fabric/link.h"
+#include "io/process.h"
+#include "run/read/intake.h"
+#include "run/read/peers.h"
+#include "run/threads.h"
+
+enum {
+    MOST_ASKED = 4096, /* items of a message */
+    MAGIC = 0x314b4c4d,
+};
+#define WARN_SECONDS 5.0 /* of waiting for another rank, before it is said */
+
+typedef enum kind {
+    ASK = 1,
+    GIVE,
+    NOT_HERE, /* item -1: nothing of all that was asked for and not answered */
+    KEEP,     /* a sample as it is at the cache op, for its owner */
+    BEAT,
+    DONE,
+    BYE,
+    BYE_TOO,
+    LOST
+} kind;
+
+typedef enum form { RAW, RECORD, FORMS } form; /* the bytes of files; a sample at the cache op */
+
+typedef struct head {
+    uint32_t magic, kind;
+    int64_t item;
+    uint64_t hash[2]; /* of the body */
+    uint32_t form, zero;
+} head;
+_Static_assert(sizeof(head) <= MR_LINK_HEAD, "a head must fit");
+
+/* Bytes that are kept, sent or lent; they begin ROOM behind it. */
+typedef struct goods {
+    atomic_int references;
+    form form;
+    size_t size;
+    mr_hash128 hash;
+} goods;
+enum { ROOM = 64 };
+_Static_assert(sizeof(goods) <= ROOM, "what stands before bytes must fit");
+
+/* Somebody who waits for an item. */
+typedef struct waiter {
+    struct waiter *next;
+    int32_t peer;  /* -1: */
+    mr_load *load; /* this rank's own */
+} waiter;
+
+/* An item that is read or kept here, or that was asked for. */
+typedef struct mr_peer_entry {
+    struct mr_peer_entry *next; /* in its cell */
+    struct mr_peer_entry *next_job;
+    int64_t item;
+    int32_t owner;           /* the rank that was asked last */
+    uint32_t asked_of, open; /* copies: asked for, and of these not answered yet; a bit each */
+    double since;
+    uint64_t asked; /* in ticks */
+    goods *goods;   /* NULL: being read, or on its way */
+    waiter *waiters;
+} mr_peer_entry;
+
+typedef struct table {
+    mr_peer_entry **cells;
+    size_t n, mask;
+} table;
+
+/* A message that waits to be sent. */
+typedef struct letter {
+    struct letter *next;
+    mr_link_message message;
+    uint64_t sent; /* in ticks */
+    goods *goods;  /* whose bytes they are; NULL: the body is its own */
+    bool is_spare; /* a peer's: never freed */
+} letter;
+
+typedef struct peer {
+    bool done;           /* it needs nothing more */
+    bool left, left_too; /* it has said goodbye; it knows that we have */
+    double heard;
+    int64_t *asks; /* items to ask it for */
+    int32_t n_asks, room;
+    int64_t open; /* items that it was asked for and has not answered */
+    letter spare; /* for what must be said when there is no memory */
+    bool is_spare_out;
+    uint32_t unsaid; /* such words, a bit for each kind */
+    mr_process process;
+    char host[64];
+    bool is_here; /* on this machine */
+} peer;
+
+struct mr_peers {
+    mr_peers_config config;
+    mr_link_module module;
+    void *link;
+    mr_threads speaker, readers;
+    int64_t max_in_flight;
+    double rate, patience, patience_at_end, paid_until;
+
+    pthread_mutex_t lock; /* of all below that is not atomic */
+    pthread_cond_t mail, jobs, calm;
+    table here, wanted;
+    peer *peers;
+    mr_peer_entry *first_job, **last_job;
+    letter *first_letter, **last_letter;
+    int64_t in_flight; /* bytes */
+    int64_t offered;   /* bytes of samples on their way to their owners */
+    int32_t lost;      /* the rank whose loss is to be told */
+    bool is_short;     /* there was no memory to ask */
+    int64_t answering; /* threads that answer loads */
+    bool has_asks, stopping, drained, closing, leaving, ended, failed;
+    bool lingers;    /* all was delivered here */
+    double asked_at; /* by a peer, last */
+    mr_error failure;
+    double warned;
+    mr_peers_counts counts;
+};
+
+double mr_peers_now(void); /* seconds */
+
+/* ---- peers_items.c ---- */
+char *mr_goods_bytes(goods *g);
+goods *mr_goods_at(const void *bytes);
+void mr_goods_release(goods *g); /* NULL allowed */
+
+mr_peer_entry *mr_items_find(const table *t, int64_t item);
+mr_peer_entry *mr_items_add(table *t, int64_t item); /* NULL: no memory */
+void mr_items_take_out(table *t, const mr_peer_entry *e);
+bool mr_items_wait(mr_peer_entry *e, int32_t from, mr_load *load);
+void mr_items_free(table *t);
+
+/* ---- peers_letters.c: with the lock held ---- */
+/* False: there is no memory. Then nothing was taken but goods; what must not be lost is said later,
+ * in the peer's spare letter: who asked for something is told that nothing is here. */
+bool mr_letters_post(mr_peers *x, int32_t to, const head *what, void *body, size_t size, goods *g);
+void mr_letters_post_word(mr_peers *x, int32_t to, kind what, int64_t item);
+void mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g);
+void mr_letters_post_unsaid(mr_peers *x);
+void mr_letters_end(mr_peers *x, letter *l); /* it went out, or never will */
+void mr_letters_free(mr_peers *x);
+
+bool mr_load_fits_goods(const mr_load *load, size_t size);
+bool mr_extents_can_travel(const mr_extent *extents, int32_t n);
+mr_answer mr_load_lend_goods(mr_load *load,
+                             goods *g); /* here, kept, or what does not fit: not here */
+
+/* Tells those who wait; no lock held. NULL: it is not here, or (failure) there is no hope. Threads
+ * that answer loads say so: begin has the lock held, end has not. */
+void mr_peers_answer(mr_peers *x, int64_t item, waiter *list, goods *g, const mr_error *failure);
+void mr_peers_begin_answering(mr_peers *x);
+void mr_peers_end_answering(mr_peers *x);
+
+/* ---- peers_here.c ---- */
+bool mr_peers_wait_here(mr_peers *x, int64_t item, int32_t from, mr_load *load); /* lock held */
+void mr_peers_serve(mr_peers *x, int64_t item, int32_t from);
+bool mr_peers_wants_record(const mr_peers *x, int64_t item, size_t size, size_t raw);
+void mr_peers_keep_record(mr_peers *x, int64_t item, goods *g);
+void mr_peers_keep_copy(mr_peers *x, int64_t item, goods *g); /* that came from another rank */
+
+/* ---- peers_ask.c: with the lock held ---- */
+/* Asks a rank for an item that waits, one that was not asked before. False: there is none. */
+bool mr_peers_ask_another(mr_peers *x, mr_peer_entry *e);
+void mr_peers_forget_asked(mr_peers *x, mr_peer_entry *e); /* nobody is waited for any more */
+int32_t mr_peers_copy_asked(const mr_peers *x, const mr_peer_entry *e,
+                            int32_t rank); /* -1: it was not */
+void mr_peers_name_load(mr_peers *x, mr_load *load);
+void *mr_peers_reader_main(void *context);
+
+/* ---- peers_speak.c ---- */
+void *mr_peers_speaker_main(void *context);
+
+/* ---- peers_meet.c ---- */
+mr_status mr_peers_read_url(mr_peers *x, mr_error *err);
+mr_status mr_peers_meet(mr_peers *x, mr_error *err);
+
+#endif
