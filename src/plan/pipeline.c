@@ -204,6 +204,7 @@ void mr_pipeline_free(mr_pipeline *p) {
     free_ops(p);
     free_source(p);
     mr_params_free(mr_settings_params(), &p->settings);
+    mr_pace_free(&p->pace);
     mr_view_free(&p->view);
     json_decref(p->kinds);
     mr_free(p->slots);

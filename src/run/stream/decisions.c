@@ -17,6 +17,8 @@ struct mr_decisions {
     mr_journal *journal;     /* NULL: nothing is written */
     mr_rate_decision *known; /* of the journal, from the first step on */
     int64_t n_known, room, used;
+    mr_choices **chosen; /* likewise, from the first step on; NULL: was used */
+    int64_t n_chosen, chosen_room;
 };
 
 /* ---- What the journal has ---- */
@@ -56,6 +58,36 @@ static mr_status read_said(mr_decisions *d, const mr_entry *entry, mr_error *err
     return mr_hearsay_add(h, said, err);
 }
 
+static mr_status add_chosen(mr_decisions *d, mr_choices *choices, mr_error *err) {
+    if (d->n_chosen == d->chosen_room) {
+        int64_t room = d->chosen_room ? 2 * d->chosen_room : 64;
+        mr_choices **grown = realloc(d->chosen, (size_t)room * sizeof(mr_choices *));
+        if (!grown) {
+            mr_choices_free(choices);
+            return mr_fail_memory(err, (size_t)room * sizeof(mr_choices *));
+        }
+        d->chosen = grown;
+        d->chosen_room = room;
+    }
+    d->chosen[d->n_chosen++] = choices;
+    return MR_OK;
+}
+
+/* Steps follow each other without a gap. */
+static mr_status read_chosen(mr_decisions *d, const mr_entry *entry, mr_error *err) {
+    mr_choices *choices = NULL;
+    MR_TRY(mr_choices_load(&choices, entry->value, entry->size, err));
+    if (choices->step < d->config.step) {
+        mr_choices_free(choices);
+        return MR_OK;
+    }
+    if (choices->step != d->config.step + d->n_chosen) {
+        mr_choices_free(choices);
+        return mr_fail(err, MR_E_CORRUPT, "choices in the journal are out of order");
+    }
+    return add_chosen(d, choices, err);
+}
+
 static mr_status read_entries(mr_decisions *d, mr_journal_reader *reader, mr_error *err) {
     mr_entry entry;
     int64_t kind = 0;
@@ -63,6 +95,7 @@ static mr_status read_entries(mr_decisions *d, mr_journal_reader *reader, mr_err
     while (status == MR_OK && (status = mr_journal_next(reader, &kind, &entry, err)) == MR_OK) {
         status = kind == MR_JOURNAL_DECISION ? read_decision(d, &entry, err)
                  : kind == MR_JOURNAL_SAID   ? read_said(d, &entry, err)
+                 : kind == MR_JOURNAL_CHOSEN ? read_chosen(d, &entry, err)
                                              : MR_OK;
     }
     return status < 0 ? status : MR_OK;
@@ -115,20 +148,22 @@ static mr_status note_run(mr_decisions *d, mr_error *err) {
                        err);
 }
 
-static bool is_by_the_clock(const mr_rate_options *o) {
-    return o->late != MR_LATE_WAIT || o->early != MR_EARLY_HOLD;
-}
-
 static mr_status check_use(const mr_decisions *d, mr_error *err) {
     const mr_decisions_config *c = &d->config;
-    if (!c->journal && is_by_the_clock(&d->rate.options)) {
+    if (!c->journal && mr_rate_is_by_the_clock(&d->rate.options)) {
         mr_fail(err, MR_E_PARAM,
                 "what the clock decides must be written down, and there is no "
                 "journal");
         mr_hint(err, "give it a folder: --journal FOLDER, or journal=... of loader()");
         return MR_E_PARAM;
     }
-    if (c->world > 1 && (c->journal || is_by_the_clock(&d->rate.options))) {
+    if (!c->journal && c->pipeline->rehearse.policy == MR_REHEARSE_CUSTOM) {
+        mr_fail(err, MR_E_PARAM,
+                "what a policy chooses must be written down, and there is no journal");
+        mr_hint(err, "give it a folder: journal=... of loader()");
+        return MR_E_PARAM;
+    }
+    if (c->world > 1 && (c->journal || mr_rate_is_by_the_clock(&d->rate.options))) {
         mr_fail(err, MR_E_UNSUPPORTED, "ranks cannot share a journal yet");
         mr_hint(err, "with several ranks use \"late\": \"wait\" and \"early\": \"hold\"");
         return MR_E_UNSUPPORTED;
@@ -158,6 +193,7 @@ mr_status mr_decisions_open(mr_decisions **out, const mr_decisions_config *confi
     options.seed = config->seed;
     MR_TRY(mr_rate_start(&d->rate, &options, err));
     d->rate.step = config->step;
+    MR_TRY(mr_rehearse_limit(&config->pipeline->rehearse, config->batch, &d->rate.limit, err));
     MR_TRY(check_use(d, err));
     return config->journal ? open_journal(d, err) : MR_OK;
 }
@@ -165,6 +201,10 @@ mr_status mr_decisions_open(mr_decisions **out, const mr_decisions_config *confi
 void mr_decisions_close(mr_decisions *d) {
     if (d) {
         mr_journal_close(d->journal, NULL);
+        for (int64_t i = 0; i < d->n_chosen; i++) {
+            mr_choices_free(d->chosen[i]);
+        }
+        free(d->chosen);
         free(d->known);
         mr_free(d);
     }
@@ -215,7 +255,7 @@ mr_status mr_decisions_next(mr_decisions *d, const mr_rate_view *view, mr_rate_d
         return replay(d, out, err);
     }
     mr_status status = mr_rate_decide(&d->rate, view, out, &noted, until);
-    noted = noted || is_by_the_clock(&d->rate.options);
+    noted = noted || mr_rate_is_by_the_clock(&d->rate.options);
     if (status == MR_OK && noted && (status = note(d, out, err)) < 0) {
         d->rate = before;
     }
@@ -223,7 +263,7 @@ mr_status mr_decisions_next(mr_decisions *d, const mr_rate_view *view, mr_rate_d
 }
 
 mr_status mr_decisions_last(mr_decisions *d, const mr_rate_decision *decision, mr_error *err) {
-    bool is_new = d->used == d->n_known && is_by_the_clock(&d->rate.options);
+    bool is_new = d->used == d->n_known && mr_rate_is_by_the_clock(&d->rate.options);
     return is_new ? note(d, decision, err) : MR_OK;
 }
 
@@ -256,6 +296,38 @@ mr_status mr_decisions_hear(mr_decisions *d, mr_said *said, mr_error *err) {
         return status;
     }
     return mr_hearsay_add(h, said, err);
+}
+
+void mr_decisions_count(mr_decisions *d, int64_t offered, int64_t drawn, int64_t size) {
+    d->rate.limit.inserts = offered;
+    d->rate.limit.samples = drawn;
+    d->rate.limit.size = size;
+}
+
+bool mr_decisions_has_chosen(const mr_decisions *d, int64_t step) {
+    int64_t at = step - d->config.step;
+    return at >= 0 && at < d->n_chosen && d->chosen[at];
+}
+
+mr_choices *mr_decisions_chosen(mr_decisions *d, int64_t step) {
+    if (!mr_decisions_has_chosen(d, step)) {
+        return NULL;
+    }
+    mr_choices *choices = d->chosen[step - d->config.step];
+    d->chosen[step - d->config.step] = NULL;
+    return choices;
+}
+
+mr_status mr_decisions_choose(mr_decisions *d, const mr_choices *choices, mr_error *err) {
+    size_t size = mr_choices_bytes(choices);
+    unsigned char *bytes = mr_zalloc(1, size);
+    if (!bytes) {
+        return mr_fail_memory(err, size);
+    }
+    mr_choices_save(choices, bytes);
+    mr_status status = mr_journal_append(d->journal, MR_JOURNAL_CHOSEN, bytes, size, err);
+    mr_free(bytes);
+    return status;
 }
 
 mr_status mr_decisions_digest(mr_decisions *d, int64_t first, int64_t end, const char *digest,

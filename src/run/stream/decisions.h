@@ -7,16 +7,18 @@
  *     MR_JOURNAL_RUN       JSON: the pipeline document, seed and batch; the first
  *     MR_JOURNAL_DECISION  mr_rate_decision
  *     MR_JOURNAL_DIGEST    JSON: the digest of the batches of some steps, as they were delivered
- *     MR_JOURNAL_SAID      mr_said: what the trainer said of its samples */
+ *     MR_JOURNAL_SAID      mr_said: what the trainer said of its samples
+ *     MR_JOURNAL_CHOSEN    mr_choices: what the host's policy chose, of each step */
 #ifndef MR_RUN_DECISIONS_H
 #define MR_RUN_DECISIONS_H
 
 #include "io/journal.h"
+#include "plan/choices.h"
 #include "plan/pipeline.h"
 #include "plan/rate.h"
 #include "run/stream/hearsay.h"
 
-enum { MR_JOURNAL_RUN, MR_JOURNAL_DECISION, MR_JOURNAL_DIGEST, MR_JOURNAL_SAID };
+enum { MR_JOURNAL_RUN, MR_JOURNAL_DECISION, MR_JOURNAL_DIGEST, MR_JOURNAL_SAID, MR_JOURNAL_CHOSEN };
 
 typedef struct mr_decisions mr_decisions;
 
@@ -57,6 +59,15 @@ bool mr_decisions_known(const mr_decisions *decisions, mr_rate_decision *out);
 /* Notes what was said, and that it holds from the next step on that is decided. It is taken over,
  * also where that fails, and added to the hearsay. MR_E_PARAM: there is no journal. */
 mr_status mr_decisions_hear(mr_decisions *decisions, mr_said *said, mr_error *err);
+
+/* What limits of samples per insert go by: how many were offered and shown again before the next
+ * step, and are in the buffer. */
+void mr_decisions_count(mr_decisions *decisions, int64_t offered, int64_t drawn, int64_t size);
+
+/* What the policy chose for a step that is in the journal; the caller's. NULL: it is not there. */
+mr_choices *mr_decisions_chosen(mr_decisions *decisions, int64_t step);
+bool mr_decisions_has_chosen(const mr_decisions *decisions, int64_t step);
+mr_status mr_decisions_choose(mr_decisions *decisions, const mr_choices *choices, mr_error *err);
 
 /* Notes what was delivered: steps [first, end). */
 mr_status mr_decisions_digest(mr_decisions *decisions, int64_t first, int64_t end,
