@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* _policy.c - a Python object as the policy of a rehearsal buffer (mr_policy).
  *
- * It is an adapter of _policy.py, whose methods get memory of the engine as memoryviews, which are
- * released when the call ends. An exception ends the run, and is raised by next(). */
+ * It is an adapter of _policy.py, whose methods get memory of the engine as memoryviews and copy
+ * it. An exception ends the run, and is raised by next(). */
 #include "_binding.h"
 
 static PyObject *view(const void *data, int64_t n, int flags) {
@@ -24,13 +24,6 @@ static mr_status fail(python_policy *self, mr_error *err) {
     return mr_fail(err, MR_E_HOST, "the policy raised an exception");
 }
 
-/* Whoever kept a view of it finds it closed. */
-static int release(PyObject *view_) {
-    PyObject *done = PyObject_CallMethod(view_, "release", NULL);
-    Py_XDECREF(done);
-    return done ? 0 : -1;
-}
-
 /* Calls a method with (step, size, views...); each view is taken over. */
 static mr_status call(python_policy *self, const char *name, const mr_policy_view *v,
                       PyObject **views, int n, mr_error *err) {
@@ -50,12 +43,10 @@ static mr_status call(python_policy *self, const char *name, const mr_policy_vie
         Py_XDECREF(method);
     }
     Py_XDECREF(args);
-    bool released = result != NULL;
     for (int i = 0; i < n; i++) {
-        released = (!released || !views[i] || release(views[i]) == 0) && released;
         Py_XDECREF(views[i]);
     }
-    mr_status status = result && released ? MR_OK : fail(self, err);
+    mr_status status = result ? MR_OK : fail(self, err);
     Py_XDECREF(result);
     return status;
 }

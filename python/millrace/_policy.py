@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of one's own for rehearse(policy="custom"): numpy on one side, memory of the engine on the other."""
-import traceback
 from typing import Any, NamedTuple
 
 import numpy as np
 
 
 class Kept(NamedTuple):
-    """What a rehearsal buffer has at a step, by place. The arrays are the engine's: copy what is to be kept
-    beyond the call."""
+    """What a rehearsal buffer has at a step, by place."""
 
     step: int
     size: int  # how many samples it may have
@@ -37,18 +35,9 @@ class Adapter:
         _write(places, np.int64, answer, "draw")
 
     def _ask(self, method, step, size, there, there_labels, *values):
-        """An exception keeps its frames, and those must not keep the engine's memory."""
-        try:
-            return getattr(self._policy, method)(
-                Kept(step, size, _numbers(there), _numbers(there_labels)), *values)
-        except BaseException as error:
-            traceback.clear_frames(error.__traceback__)
-            raise
-
-
-def _numbers(memory):
-    """Not numpy.frombuffer: who keeps this array is found out when the memory is released."""
-    return np.asarray(memory).view(np.int64)
+        """Copies: nobody can tell how long a policy keeps an array, and memory of the engine goes."""
+        kept = Kept(step, size, np.array(there.cast("q")), np.array(there_labels.cast("q")))
+        return getattr(self._policy, method)(kept, *values)
 
 
 def _write(memory, dtype, values, method):

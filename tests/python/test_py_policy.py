@@ -91,14 +91,6 @@ def test_what_a_policy_does_wrong_is_raised(folder, method, answer, error, text)
             take(loader, 10)
 
 
-def test_what_is_kept_beyond_a_call_is_refused(folder):
-    views = []
-    policy = broken("draw", lambda kept, keys: views.append(kept.samples) or np.zeros(len(keys), np.int64))
-    with pipeline(folder, policy="custom").loader(journal=folder / "j", policy=policy) as loader:
-        with pytest.raises(BufferError):
-            take(loader, 10)
-
-
 def test_a_policy_needs_a_journal_and_methods(folder):
     with pytest.raises(ValueError, match="journal"):
         pipeline(folder, policy="custom").loader(policy=Reservoir())
