@@ -236,7 +236,7 @@ static int64_t read_journal(const char *folder, mr_status *status, mr_error *err
     uint64_t run[2];
     mr_entry entry;
     int64_t kind, n = 0;
-    *status = mr_journal_reader_open(&reader, folder, run, err);
+    *status = mr_journal_reader_open(&reader, folder, 0, run, err);
     while (*status == MR_OK && (*status = mr_journal_next(reader, &kind, &entry, err)) == MR_OK) {
         mr_rate_decision d;
         CHECK_INT(kind, ==, 7);
@@ -257,7 +257,7 @@ static mr_status note(mr_journal *journal, int64_t step) {
 
 static void write_journal(const char *folder, int64_t from, int64_t to) {
     mr_journal *journal = NULL;
-    CHECK_INT(mr_journal_open(&journal, folder, run_id, NULL), ==, MR_OK);
+    CHECK_INT(mr_journal_open(&journal, folder, 0, run_id, NULL), ==, MR_OK);
     for (int64_t i = from; i < to; i++) {
         CHECK_INT(note(journal, i), ==, MR_OK);
     }
@@ -274,9 +274,9 @@ TEST(a_journal_is_read_back_and_goes_on) {
     CHECK_INT(status, ==, MR_END);
     mr_journal *journal = NULL, *other = NULL;
     const uint64_t another[2] = {1, 3};
-    CHECK_INT(mr_journal_open(&journal, folder, another, &err), ==, MR_E_STATE);
-    CHECK_INT(mr_journal_open(&journal, folder, run_id, &err), ==, MR_OK);
-    CHECK_INT(mr_journal_open(&other, folder, run_id, &err), ==, MR_E_IO);
+    CHECK_INT(mr_journal_open(&journal, folder, 0, another, &err), ==, MR_E_STATE);
+    CHECK_INT(mr_journal_open(&journal, folder, 0, run_id, &err), ==, MR_OK);
+    CHECK_INT(mr_journal_open(&other, folder, 0, run_id, &err), ==, MR_E_IO);
     mr_journal_close(journal, NULL);
     fixture_remove(folder);
 }

@@ -147,13 +147,14 @@ static mr_status open_feed(mr_live *live, mr_error *err) {
     const mr_live_config *c = &live->config;
     const mr_rate_options *o = &mr_decisions_rate(live->decisions)->options;
     bool leaves_out = o->early == MR_EARLY_THIN || o->early == MR_EARLY_DROP_OLDEST;
+    bool reads_all = live->replays > 0 || leaves_out; /* steps are not whole rounds */
     mr_merge_share share =
         mr_merge_share_of(&live->merge, live->position, live->news, c->world, c->rank);
     const mr_feed_config config = {
         .dataset = c->dataset,
         .merge = live->merge,
-        .first_partition = live->replays > 0 ? 0 : share.first_partition,
-        .end_partition = live->replays > 0 ? live->merge.partitions : share.end_partition,
+        .first_partition = reads_all ? 0 : share.first_partition,
+        .end_partition = reads_all ? live->merge.partitions : share.end_partition,
         .position = live->position,
         .end = live->end,
         .least = leaves_out ? 2 * o->most_waiting + live->news : 2 * live->news,
@@ -172,6 +173,7 @@ static mr_status open_decisions(mr_live *live, mr_error *err) {
         .batch = c->batch,
         .replays = live->replays,
         .world = c->world,
+        .rank = c->rank,
         .step = live->first_step,
         .journal = c->journal,
         .hearsay = &live->hearsay,
@@ -527,10 +529,43 @@ static mr_status decide_now(mr_live *live, int64_t reach, mr_rate_decision *out,
     return status;
 }
 
-/* A replay asks no policy: what the journal does not have is not shown again. */
-static bool is_beyond_journal(const mr_live *live) {
-    return live->config.replay && is_custom(live) &&
-           !mr_decisions_has_chosen(live->decisions, mr_decisions_rate(live->decisions)->step);
+enum { LOOK_AGAIN = 1000000 }; /* nanoseconds */
+
+/* A replay asks no policy, and ranks that follow neither policy nor clock: what the journal does
+ * not have is not shown. */
+static bool is_beyond_journal(const mr_live *live, bool is_known) {
+    bool follows = mr_decisions_follows(live->decisions);
+    int64_t step = mr_decisions_rate(live->decisions)->step;
+    bool lacks_choices = is_custom(live) && !mr_decisions_has_chosen(live->decisions, step);
+    return (follows && !is_known) || ((follows || live->config.replay) && lacks_choices);
+}
+
+static mr_status wait_for_journal(mr_live *live) {
+    live->before = INT64_MAX - 1;
+    live->until = live->config.replay ? INT64_MAX : mr_monotonic_ns() + LOOK_AGAIN;
+    return MR_LATER;
+}
+
+static mr_status decide_known(mr_live *live, int64_t reach, mr_rate_decision *out, mr_error *err) {
+    if (has_enough(live, out, reach)) {
+        return mr_decisions_next(live->decisions, NULL, out, &live->until, err);
+    }
+    return reach == live->end ? decide_last(live, out, err) : MR_LATER;
+}
+
+static mr_status decide_new(mr_live *live, int64_t reach, mr_rate_decision *out, mr_error *err) {
+    if (reach == live->end) { /* nothing more comes that thinning could wait for */
+        mr_decisions_keep(live->decisions);
+    }
+    const mr_rate_decision usual = mr_rate_usual(mr_decisions_rate(live->decisions));
+    if (reach < live->end || has_enough(live, &usual, reach)) {
+        return decide_now(live, reach, out, err);
+    }
+    mr_status status = decide_last(live, out, err);
+    if (status == MR_END) {
+        MR_TRY(mr_decisions_end(live->decisions, err));
+    }
+    return status;
 }
 
 /* MR_LATER, MR_END: as mr_live_plan. */
@@ -545,22 +580,17 @@ static mr_status decide(mr_live *live, mr_rate_decision *out, mr_error *err) {
         mr_decisions_count(live->decisions, mr_rehearsal_offered(live->planned),
                            mr_rehearsal_drawn(live->planned), mr_rehearsal_count(live->planned));
     }
-    if (is_beyond_journal(live)) {
-        live->before = INT64_MAX - 1;
-        return MR_LATER;
+    if (mr_decisions_follows(live->decisions)) {
+        MR_TRY(mr_decisions_look(live->decisions, err));
     }
-    if (mr_decisions_known(live->decisions, out)) {
-        return has_enough(live, out, reach)
-                   ? mr_decisions_next(live->decisions, NULL, out, &live->until, err)
-               : reach == live->end ? decide_last(live, out, err)
-                                    : MR_LATER;
+    bool is_known = mr_decisions_known(live->decisions, out);
+    if (is_known && out->take == 0 && out->replay == 0) {
+        return MR_END;
     }
-    if (reach == live->end) { /* nothing more comes that thinning could wait for */
-        mr_decisions_keep(live->decisions);
+    if (is_beyond_journal(live, is_known)) {
+        return wait_for_journal(live);
     }
-    const mr_rate_decision usual = mr_rate_usual(mr_decisions_rate(live->decisions));
-    bool is_last = reach == live->end && !has_enough(live, &usual, reach);
-    return is_last ? decide_last(live, out, err) : decide_now(live, reach, out, err);
+    return is_known ? decide_known(live, reach, out, err) : decide_new(live, reach, out, err);
 }
 
 /* ---- Steps ---- */
