@@ -131,7 +131,7 @@ int main(int argc, char **argv) {
     }
     static const char *const names[] = {"reservoir",  "class_balanced", "cbrs",    "gdumb",
                                         "fixed_rate", "recent",         "priority"};
-    for (int i = 0; i < MR_REHEARSE_POLICIES; i++) {
+    for (int i = 0; i < MR_REHEARSE_CUSTOM; i++) {
         bench_policy((mr_rehearsal_policy)i, names[i]);
     }
     return 0;

@@ -267,6 +267,9 @@ static void print_stream(const mr_loader *loader) {
     if (stream.left_out > 0) {
         printf(", %lld left out", (long long)stream.left_out);
     }
+    if (stream.spilled > 0) {
+        printf(", %lld spilled", (long long)stream.spilled);
+    }
     if (stream.filled > 0) {
         printf(", %lld steps filled up", (long long)stream.filled);
     }

@@ -129,7 +129,7 @@ static void read_journal(void) {
     uint64_t run[2];
     mr_entry entry;
     int64_t kind;
-    if (mr_journal_reader_open(&reader, folder, run, NULL) == MR_OK) {
+    if (mr_journal_reader_open(&reader, folder, 0, run, NULL) == MR_OK) {
         while (mr_journal_next(reader, &kind, &entry, NULL) == MR_OK) {
             mr_rate_decision decision;
             (void)mr_rate_entry_load(&decision, entry.value, entry.size, NULL);

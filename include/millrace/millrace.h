@@ -251,6 +251,14 @@ typedef enum mr_io_kind {
 #define MR_THREADS_AUTO UINT32_MAX
 #define MR_SEED_MAX ((INT64_C(1) << 53) - 1)
 
+/* What a policy can see. */
+typedef struct mr_policy_view {
+    int64_t step;
+    int64_t size; /* of the buffer, at most */
+    int64_t n;    /* samples in it */
+    const int64_t *samples, *labels;
+} mr_policy_view;
+
 typedef struct mr_options {
     uint32_t size;    /* sizeof(mr_options): MR_OPTIONS_INIT sets it */
     uint32_t threads; /* 0: one per CPU this process may use, or as the pipeline's "threads" says.
@@ -287,6 +295,7 @@ typedef struct mr_options {
      * of threads then. What is mapped, and stores, are not slowed down. */
     int64_t storage_bytes_per_second;
     int64_t storage_open_ns;
+    const struct mr_policy *policy; /* (streams) for the policy "custom"; copied */
 } mr_options;
 
 #define MR_OPTIONS_INIT                                                                            \
@@ -346,20 +355,42 @@ MR_API mr_status mr_file_load(const char *path, size_t limit, char **out, size_t
                               mr_error *err);
 MR_API void mr_free(void *memory);
 
+/* A policy of one's own for "rehearse": {"policy": "custom"}. What it decides is written to the
+ * journal, which must be there: a replay asks nobody. The consumer's thread calls it. */
+typedef struct mr_policy {
+    uint32_t size; /* sizeof(mr_policy) */
+    void *user;
+
+    /* At a step, what is in the buffer, by place, and n samples that are offered to it, each with a
+     * random key of its own: places[i] becomes where sample i goes. A place below the number that
+     * are in it (each new place counts from then on) is another's, which leaves; that number itself
+     * is a new place, unless the buffer is full; -1: it is not kept. */
+    mr_status (*place)(void *user, const struct mr_policy_view *view, const int64_t *samples,
+                       const int64_t *labels, const uint64_t *keys, int64_t n, int64_t *places,
+                       mr_error *err);
+
+    /* Which n places are shown again, one for each slot, by a random key for each. `weights` are 1
+     * unless they are set. */
+    mr_status (*draw)(void *user, const struct mr_policy_view *view, const uint64_t *keys,
+                      int64_t n, int64_t *places, double *weights, mr_error *err);
+} mr_policy;
+
 /* How a run stands to the stream that it follows. */
 typedef struct mr_stream_stats {
-    uint32_t size;      /* sizeof(mr_stream_stats), set by the caller */
-    int64_t entries;    /* that this rank has read */
-    int64_t bytes;      /* of them */
-    int64_t missing;    /* damaged or gone */
-    int64_t waiting;    /* read, and of no step yet */
-    int64_t behind;     /* in the stream, and of no step yet; -1: the source cannot tell */
-    int64_t newest;     /* the time of the newest entry that was read; 0: none was */
-    int64_t replayed;   /* samples shown again, in delivered batches of this rank */
-    int64_t left_out;   /* by thinning and dropping */
-    int64_t filled;     /* steps in which old samples took the place of new ones */
-    int64_t kept;       /* samples in the rehearsal buffer */
-    int64_t starved_ns; /* time that the consumer waited because the stream had too little */
+    uint32_t size;       /* sizeof(mr_stream_stats), set by the caller */
+    int64_t entries;     /* that this rank has read */
+    int64_t bytes;       /* of them */
+    int64_t missing;     /* damaged or gone */
+    int64_t waiting;     /* read, and of no step yet */
+    int64_t behind;      /* in the stream, and of no step yet; -1: the source cannot tell */
+    int64_t newest;      /* the time of the newest entry that was read; 0: none was */
+    int64_t replayed;    /* samples shown again, in delivered batches of this rank */
+    int64_t left_out;    /* by thinning and dropping */
+    int64_t filled;      /* steps in which old samples took the place of new ones */
+    int64_t kept;        /* samples in the rehearsal buffer */
+    int64_t starved_ns;  /* time that the consumer waited because the stream had too little */
+    int64_t spilled;     /* entries that were written to the folder of "spill" */
+    int64_t spill_bytes; /* that its files take now */
 } mr_stream_stats;
 
 /* MR_E_PARAM: it follows none. Asks the source, so it may take a moment; any thread. */

@@ -136,4 +136,12 @@ typedef struct process_call {
 /* Without the GIL. *report gets the text of a traceback, to be freed, where the function failed. */
 mr_status processes_run(processes *all, const process_call *call, char **report, mr_error *err);
 
+/* ---- _policy.c ---- */
+typedef struct python_policy {
+    PyObject *object;    /* an adapter of _policy.py; NULL: none */
+    PyObject *exception; /* that ended the run; NULL: none */
+} python_policy;
+mr_policy policy_of(python_policy *self);
+bool policy_raise(python_policy *self); /* false: there is nothing to raise */
+
 #endif

@@ -367,6 +367,7 @@ typedef struct loader {
     pipeline *pipeline;
     python_memory *memory; /* or NULL */
     PyObject *log;         /* text -> None, or NULL */
+    python_policy policy;  /* without an object: none */
     bool busy;             /* a thread is inside next */
 } loader;
 
@@ -382,7 +383,7 @@ static void write_log(void *user, const char *text) {
 
 typedef struct loader_values {
     mr_options options;
-    PyObject *pipeline, *allocator, *log;
+    PyObject *pipeline, *allocator, *log, *policy;
     const char *io;
 } loader_values;
 
@@ -402,17 +403,18 @@ static int parse_loader(PyObject *args, PyObject *keywords, module_state *state,
                             "disable_cpu", "allocator",
                             "log",         "io",
                             "trace",       "journal",
-                            "fabric",      NULL};
+                            "fabric",      "policy",
+                            NULL};
     mr_options *o = &v->options;
     int digest = 0, poison = 0;
     long long seed = -1, batch = 0, epochs = 0, first = 0, read_ahead = 0;
     long long threads = 0, world = 0, rank = 0, ahead = 0, reads = 0;
     Py_ssize_t state_size = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "O!|LLLLLLz#ppLLLLzOOszzz", names, state->pipeline, &v->pipeline,
+            args, keywords, "O!|LLLLLLz#ppLLLLzOOszzzO", names, state->pipeline, &v->pipeline,
             &threads, &world, &rank, &seed, &batch, &epochs, &o->state, &state_size, &digest,
             &poison, &first, &ahead, &reads, &read_ahead, &o->disable_cpu, &v->allocator, &v->log,
-            &v->io, &o->trace, &o->journal, &o->fabric)) {
+            &v->io, &o->trace, &o->journal, &o->fabric, &v->policy)) {
         return 0;
     }
     o->threads = threads < 0            ? MR_THREADS_AUTO
@@ -464,6 +466,11 @@ static PyObject *loader_open(loader *self, loader_values *v, module_state *state
     if (v->log && v->log != Py_None) {
         self->log = Py_NewRef(v->log);
         v->options.log = (mr_log){write_log, self};
+    }
+    mr_policy policy = policy_of(&self->policy);
+    if (v->policy && v->policy != Py_None) {
+        self->policy.object = Py_NewRef(v->policy);
+        v->options.policy = &policy;
     }
     Py_BEGIN_ALLOW_THREADS status =
         mr_loader_open(&self->loader, self->pipeline->pipeline, &v->options, &err);
@@ -517,6 +524,8 @@ static int loader_traverse(PyObject *object, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT((PyObject *)self->pipeline);
     Py_VISIT(self->log);
+    Py_VISIT(self->policy.object);
+    Py_VISIT(self->policy.exception);
     if (self->memory) {
         Py_VISIT(self->memory->alloc);
     }
@@ -534,6 +543,8 @@ static void loader_dealloc(PyObject *object) {
     }
     Py_XDECREF((PyObject *)self->pipeline);
     Py_XDECREF(self->log);
+    Py_XDECREF(self->policy.object);
+    Py_XDECREF(self->policy.exception);
     free_object(object);
 }
 
@@ -597,6 +608,9 @@ static PyObject *loader_next(PyObject *object, PyObject *args) {
         Py_RETURN_NONE;
     }
     host *h = self->pipeline->host;
+    if (status == MR_E_HOST && policy_raise(&self->policy)) {
+        return NULL;
+    }
     return raise_error(state_of_type(Py_TYPE(object)), &err, h ? h->exceptions : NULL);
 }
 
@@ -658,12 +672,13 @@ static PyObject *loader_stream(PyObject *object, PyObject *unused) {
     if (mr_loader_stream(self->loader, &s) < 0) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "entries",
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "entries",
                          (long long)s.entries, "bytes", (long long)s.bytes, "missing",
                          (long long)s.missing, "waiting", (long long)s.waiting, "behind",
                          (long long)s.behind, "newest", (long long)s.newest, "replayed",
                          (long long)s.replayed, "left_out", (long long)s.left_out, "filled",
-                         (long long)s.filled, "kept", (long long)s.kept);
+                         (long long)s.filled, "kept", (long long)s.kept, "spilled",
+                         (long long)s.spilled, "spill_bytes", (long long)s.spill_bytes);
 }
 
 /* (samples, values or None, extra or None, width): contiguous int64, float64 and float32. */

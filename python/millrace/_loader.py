@@ -13,7 +13,7 @@ from collections import deque
 
 import numpy as np
 
-from . import _convert, _core, _host, _world
+from . import _convert, _core, _host, _policy, _world
 
 _MOST_EPOCHS = 2**32 - 1
 _live = weakref.WeakSet()
@@ -289,7 +289,8 @@ class Loader:
             raise ValueError(f'io cannot be {o["io"]!r}\n  hint: known: auto, uring, pread')
         return {**given, "digest": o["digest"], "io": o["io"], "disable_cpu": o["disable_cpu"],
                 "allocator": allocator, "log": _log, "trace": o["trace"],
-                "journal": o["journal"] and os.fspath(o["journal"]), "fabric": o["fabric"]}
+                "journal": o["journal"] and os.fspath(o["journal"]), "fabric": o["fabric"],
+                "policy": o["policy"] and _policy.Adapter(o["policy"])}
 
     def _epochs(self):
         """How many there are to be: as given, as the pipeline says, else without end."""

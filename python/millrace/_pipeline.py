@@ -328,7 +328,7 @@ class Pipeline:
     def loader(self, *, seed=None, epochs=None, batch=None, to="numpy", threads=0, rank=None,
                world=None, digest=False, ragged="values", pin=None, state=None, batches_ahead=0,
                reads=0, read_ahead_bytes=0, io="auto", disable_cpu=None, allocator=None,
-               trace=None, journal=None, fabric=None):
+               trace=None, journal=None, fabric=None, policy=None):
         """Opens the dataset and starts the threads; iterate over what it returns.
 
         seed, batch: instead of the pipeline's. batch counts over all ranks together.
@@ -347,6 +347,8 @@ class Pipeline:
         allocator: size -> object with a writable buffer, for batch memory.
         trace: write what every thread does to this file, for millrace.report().
         journal: a folder for what the clock decides about a stream (docs/streams.md).
+        policy: an object that decides what rehearse(policy="custom") keeps and shows again, by its methods
+        insert(kept, samples, labels, keys) and draw(kept, keys) (docs/streams.md). Needs a journal.
         fabric: "redis://HOST": take from there what other runs and nodes have read or made, and
         offer them ours; the batches are the same whatever happens to it. "mpi": ranks that mpirun
         started send each other what they keep, so that storage is read once (docs/fabric.md)."""

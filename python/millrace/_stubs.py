@@ -224,7 +224,7 @@ class Pipeline:
                allocator: Callable[[int], Any] | None = None,
                trace: str | PathLike[str] | None = None,
                journal: str | PathLike[str] | None = None,
-               fabric: str | None = None) -> Loader: ...
+               fabric: str | None = None, policy: Any = None) -> Loader: ...
 '''
 
 

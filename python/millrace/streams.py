@@ -4,12 +4,15 @@
     with millrace.streams.Writer("clicks") as stream:
         stream.append(image_bytes, label=3, key="user 17")
 """
+import io
 import os
 import threading
 import time as clock
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any
+
+import numpy as np
 
 from . import _core
 from . import _errors as _errors  # it says how errors are raised
@@ -40,6 +43,12 @@ class Writer:
         now."""
         return self._writer.append(value, label, key.encode() if isinstance(key, str) else key,
                                    clock.time_ns() if time is None else time)
+
+    def append_array(self, array: Any, **values: Any) -> int:
+        """An array with its type and shape, as numpy.save writes it; decode_npy() reads it."""
+        file = io.BytesIO()
+        np.save(file, np.asarray(array), allow_pickle=False)
+        return self.append(file.getvalue(), **values)
 
     @property
     def next_number(self) -> int:

@@ -19,6 +19,7 @@ struct mr_journal {
 
 struct mr_journal_reader {
     mr_stream_reader *stream;
+    bool follows;
     char folder[512];
 };
 
@@ -39,7 +40,7 @@ static mr_stream_counts counts_of(const mr_journal_reader *reader) {
 static mr_status next_whole(mr_journal_reader *reader, mr_entry *entry, mr_error *err) {
     mr_status status = mr_stream_next(reader->stream, entry, err);
     bool gap = counts_of(reader).lost > 0 ||
-               (status == MR_END && mr_stream_tail_is_damaged(reader->stream));
+               (status == MR_END && !reader->follows && mr_stream_tail_is_damaged(reader->stream));
     return status >= 0 && gap ? damaged(reader, err) : status;
 }
 
@@ -61,8 +62,8 @@ static mr_status read_head(mr_journal_reader *reader, uint64_t run[2], mr_error 
     return MR_OK;
 }
 
-mr_status mr_journal_reader_open(mr_journal_reader **out, const char *folder, uint64_t run[2],
-                                 mr_error *err) {
+mr_status mr_journal_reader_open(mr_journal_reader **out, const char *folder, uint32_t partition,
+                                 uint64_t run[2], mr_error *err) {
     mr_journal_reader *reader = mr_zalloc(1, sizeof *reader);
     *out = NULL;
     if (!reader) {
@@ -70,7 +71,7 @@ mr_status mr_journal_reader_open(mr_journal_reader **out, const char *folder, ui
         return MR_E_MEMORY;
     }
     mr_text_escape(reader->folder, sizeof reader->folder, folder);
-    mr_status status = mr_stream_reader_open(&reader->stream, folder, 0, 0, err);
+    mr_status status = mr_stream_reader_open(&reader->stream, folder, partition, 0, err);
     status = status == MR_OK ? read_head(reader, run, err) : status;
     if (status < 0) {
         mr_journal_reader_close(reader);
@@ -78,6 +79,10 @@ mr_status mr_journal_reader_open(mr_journal_reader **out, const char *folder, ui
     }
     *out = reader;
     return MR_OK;
+}
+
+void mr_journal_follow(mr_journal_reader *reader) {
+    reader->follows = true;
 }
 
 mr_status mr_journal_next(mr_journal_reader *reader, int64_t *kind, mr_entry *entry,
@@ -118,12 +123,13 @@ static mr_status begin(mr_journal *journal, const uint64_t run[2], mr_error *err
 }
 
 /* Reads all of it, `n` entries: nothing is appended to a journal with a gap. */
-static mr_status check_own(const char *folder, int64_t n, const uint64_t run[2], mr_error *err) {
+static mr_status check_own(const char *folder, uint32_t partition, int64_t n, const uint64_t run[2],
+                           mr_error *err) {
     mr_journal_reader *reader = NULL;
     uint64_t theirs[2] = {0, 0};
     mr_entry entry;
     int64_t kind;
-    MR_TRY(mr_journal_reader_open(&reader, folder, theirs, err));
+    MR_TRY(mr_journal_reader_open(&reader, folder, partition, theirs, err));
     mr_status status = MR_OK;
     while (status == MR_OK) {
         status = mr_journal_next(reader, &kind, &entry, err);
@@ -141,8 +147,8 @@ static mr_status check_own(const char *folder, int64_t n, const uint64_t run[2],
     return status < 0 ? status : MR_OK;
 }
 
-mr_status mr_journal_open(mr_journal **out, const char *folder, const uint64_t run[2],
-                          mr_error *err) {
+mr_status mr_journal_open(mr_journal **out, const char *folder, uint32_t partition,
+                          const uint64_t run[2], mr_error *err) {
     mr_stream_options options = MR_STREAM_OPTIONS_INIT;
     mr_journal *journal = mr_zalloc(1, sizeof *journal);
     *out = NULL;
@@ -150,11 +156,12 @@ mr_status mr_journal_open(mr_journal **out, const char *folder, const uint64_t r
         return mr_fail_memory(err, sizeof *journal);
     }
     options.sync = MR_SYNC_FLUSH;
+    options.partition = partition;
     (void)mkdir(folder, 0700); /* it holds the document, which may hold a server's password */
     mr_status status = mr_stream_writer_open(&journal->writer, folder, &options, err);
     if (status == MR_OK) {
         int64_t n = mr_stream_next_number(journal->writer);
-        status = n == 0 ? begin(journal, run, err) : check_own(folder, n, run, err);
+        status = n == 0 ? begin(journal, run, err) : check_own(folder, partition, n, run, err);
     }
     if (status < 0) {
         mr_journal_close(journal, NULL);

@@ -35,6 +35,10 @@ mr_stream_segment_file_name mr_stream_segment_file(const mr_stream_segment *name
 mr_status mr_stream_segment_open(const mr_stream_folder *folder, const mr_stream_segment *name,
                                  int *fd, mr_error *err);
 
+/* The next entry has this number, unless a higher one is due: those between are left out. A segment
+ * that has no entry yet begins with it. */
+mr_status mr_stream_writer_jump(mr_stream_writer *writer, int64_t number, mr_error *err);
+
 /* After MR_END: what comes behind the last whole entry is not merely cut off. */
 bool mr_stream_tail_is_damaged(const mr_stream_reader *reader);
 

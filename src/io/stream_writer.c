@@ -296,6 +296,17 @@ mr_status mr_stream_append(mr_stream_writer *writer, const mr_entry *entry, int6
     return MR_OK;
 }
 
+mr_status mr_stream_writer_jump(mr_stream_writer *writer, int64_t number, mr_error *err) {
+    bool is_empty = writer->flushed + (int64_t)writer->used <= MR_ENTRY_HEAD;
+    if (number > writer->next && writer->fd >= 0 && is_empty) {
+        writer->used = 0;
+        MR_TRY(end_segment(writer, err));
+        (void)unlinkat(writer->folder.dir, mr_stream_segment_file(&writer->segment).text, 0);
+    }
+    writer->next = number > writer->next ? number : writer->next;
+    return MR_OK;
+}
+
 int64_t mr_stream_next_number(const mr_stream_writer *writer) {
     return writer->next;
 }

@@ -205,6 +205,7 @@ void mr_pipeline_free(mr_pipeline *p) {
     free_ops(p);
     free_source(p);
     mr_params_free(mr_settings_params(), &p->settings);
+    mr_pace_free(&p->pace);
     mr_view_free(&p->view);
     mr_bucket_terms_free(&p->bucket);
     json_decref(p->kinds);

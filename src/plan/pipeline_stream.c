@@ -95,4 +95,9 @@ void mr_hash_stream(const mr_pipeline *p, mr_hasher *hasher) {
         mr_hasher_bytes(hasher, &r->share, sizeof r->share);
         mr_hasher_bytes(hasher, &r->rate, sizeof r->rate);
     }
+    if (r->on && r->samples_per_insert > 0) {
+        mr_hasher_bytes(hasher, &r->samples_per_insert, sizeof r->samples_per_insert);
+        mr_hasher_bytes(hasher, &r->slack, sizeof r->slack);
+        mr_hasher_number(hasher, r->least_size);
+    }
 }

@@ -21,6 +21,45 @@ mr_status mr_rate_start(mr_rate *rate, const mr_rate_options *o, mr_error *err) 
     return MR_OK;
 }
 
+/* ---- Samples per insert ---- */
+mr_status mr_rate_limit_start(mr_rate_limit *limit, double samples_per_insert, int64_t least_size,
+                              double slack, mr_error *err) {
+    double narrowest = samples_per_insert > 1 ? samples_per_insert : 1;
+    if (!(samples_per_insert > 0) || least_size < 1 || !(slack >= narrowest)) {
+        mr_fail(err, MR_E_PARAM, "samples per insert are above 0, the least size is 1 or more");
+        mr_hint(err, "the slack must be at least %g, or neither side could go on", narrowest);
+        return MR_E_PARAM;
+    }
+    double middle = samples_per_insert * (double)least_size;
+    *limit = (mr_rate_limit){.samples_per_insert = samples_per_insert,
+                             .least = middle - slack,
+                             .most = middle + slack,
+                             .least_size = least_size};
+    return MR_OK;
+}
+
+static int64_t whole_below(double number, int64_t most) {
+    return number <= 0 ? 0 : number >= (double)most ? most : (int64_t)number;
+}
+
+int64_t mr_rate_may_sample(const mr_rate_limit *limit, int64_t most) {
+    double surplus = (double)limit->inserts * limit->samples_per_insert - (double)limit->samples;
+    if (limit->samples_per_insert == 0) {
+        return most;
+    }
+    return limit->size < limit->least_size ? 0 : whole_below(surplus - limit->least, most);
+}
+
+int64_t mr_rate_may_insert(const mr_rate_limit *limit, int64_t most) {
+    double room = (limit->most + (double)limit->samples) / limit->samples_per_insert;
+    if (limit->samples_per_insert == 0) {
+        return most;
+    }
+    int64_t first = limit->least_size - limit->inserts; /* so many come in whatever was sampled */
+    int64_t n = whole_below(room - (double)limit->inserts, most);
+    return n > first ? n : first < most ? first : most;
+}
+
 /* ---- Deciding ---- */
 /* The share for the next step: down by a quarter where too much waits, up by a third where less
  * than half of that does. Whole numbers, so that it is the same everywhere. */
@@ -40,15 +79,21 @@ static uint32_t next_share(const mr_rate *rate, uint32_t keep, int64_t waiting) 
     return keep;
 }
 
-static mr_rate_decision usual(const mr_rate *rate) {
-    return (mr_rate_decision){.step = rate->step,
-                              .take = rate->options.batch,
-                              .replay = rate->options.replay,
-                              .keep = rate->keep};
+/* Steps without anything are none: where neither side may go on, because what was inserted is not
+ * to be seen yet, new samples come. */
+mr_rate_decision mr_rate_usual(const mr_rate *rate) {
+    const mr_rate_options *o = &rate->options;
+    int64_t take = mr_rate_may_insert(&rate->limit, o->batch);
+    int64_t replay = mr_rate_may_sample(&rate->limit, o->batch + o->replay - take);
+    if (take == 0 && replay == 0) {
+        take = o->batch;
+    }
+    return (mr_rate_decision){
+        .step = rate->step, .take = take, .replay = replay, .keep = rate->keep};
 }
 
 static bool is_usual(const mr_rate *rate, const mr_rate_decision *decision) {
-    mr_rate_decision expected = usual(rate);
+    mr_rate_decision expected = mr_rate_usual(rate);
     return decision->take == expected.take && decision->replay == expected.replay &&
            decision->drop == 0 && decision->keep == expected.keep;
 }
@@ -76,14 +121,19 @@ static bool fill_up(const mr_rate *rate, const mr_rate_view *view, mr_rate_decis
         return false;
     }
     *until = later(rate->since, o->patience);
+    int64_t wanted = o->batch + o->replay - view->chosen;
+    if (mr_rate_may_sample(&rate->limit, wanted) < wanted) {
+        *until = INT64_MAX; /* there are too few new ones for so many old ones */
+        return false;
+    }
     decision->take = view->chosen;
-    decision->replay = o->batch + o->replay - view->chosen;
+    decision->replay = wanted;
     return (uint64_t)view->now - (uint64_t)rate->since >= (uint64_t)o->patience;
 }
 
 mr_status mr_rate_decide(mr_rate *rate, const mr_rate_view *view, mr_rate_decision *out,
                          bool *noted, int64_t *until) {
-    mr_rate_decision decision = usual(rate);
+    mr_rate_decision decision = mr_rate_usual(rate);
     *until = INT64_MAX;
     if (!rate->asked || view->now < rate->since) {
         rate->asked = true;
@@ -111,7 +161,7 @@ mr_status mr_rate_replay(mr_rate *rate, const mr_rate_decision *entry, mr_rate_d
         return mr_fail(err, MR_E_CORRUPT, "the journal has step %lld after step %lld",
                        (long long)entry->step, (long long)rate->step - 1);
     }
-    *out = *used ? *entry : usual(rate);
+    *out = *used ? *entry : mr_rate_usual(rate);
     settle(rate, out);
     rate->noted_keep = out->keep;
     return MR_OK;
@@ -122,8 +172,8 @@ bool mr_rate_chooses(const mr_rate *rate, uint32_t keep, const void *key, size_t
     return keep >= MR_KEEP_ALL || mr_hash64(key, size, rate->options.seed) >> 48 < keep;
 }
 
-bool mr_rate_may_read(const mr_rate *rate, int64_t waiting) {
-    return rate->options.early != MR_EARLY_HOLD || waiting < rate->options.most_waiting;
+bool mr_rate_is_by_the_clock(const mr_rate_options *o) {
+    return o->late != MR_LATE_WAIT || o->early == MR_EARLY_THIN || o->early == MR_EARLY_DROP_OLDEST;
 }
 
 /* ---- As bytes ---- */
@@ -149,35 +199,4 @@ mr_status mr_rate_entry_load(mr_rate_decision *d, const void *bytes, size_t size
     *d = (mr_rate_decision){(int64_t)words[0], (int64_t)words[1], (int64_t)words[2],
                             (int64_t)words[3], (uint32_t)words[4]};
     return MR_OK;
-}
-
-/* ---- Samples per insert ---- */
-mr_status mr_rate_limit_start(mr_rate_limit *limit, double samples_per_insert, int64_t least_size,
-                              double slack, mr_error *err) {
-    double narrowest = samples_per_insert > 1 ? samples_per_insert : 1;
-    if (!(samples_per_insert > 0) || least_size < 1 || !(slack >= narrowest)) {
-        mr_fail(err, MR_E_PARAM, "samples per insert are above 0, the least size is 1 or more");
-        mr_hint(err, "the slack must be at least %g, or neither side could go on", narrowest);
-        return MR_E_PARAM;
-    }
-    double middle = samples_per_insert * (double)least_size;
-    *limit = (mr_rate_limit){.samples_per_insert = samples_per_insert,
-                             .least = middle - slack,
-                             .most = middle + slack,
-                             .least_size = least_size};
-    return MR_OK;
-}
-
-static double surplus(const mr_rate_limit *limit, int64_t inserts, int64_t samples) {
-    return (double)inserts * limit->samples_per_insert - (double)samples;
-}
-
-bool mr_rate_may_sample(const mr_rate_limit *limit, int64_t n) {
-    return limit->inserts - limit->deletes >= limit->least_size &&
-           surplus(limit, limit->inserts, limit->samples + n) >= limit->least;
-}
-
-bool mr_rate_may_insert(const mr_rate_limit *limit, int64_t n) {
-    return limit->inserts + n - limit->deletes <= limit->least_size ||
-           surplus(limit, limit->inserts + n, limit->samples) <= limit->most;
 }

@@ -6,7 +6,8 @@
  * the same decisions are made again without a clock. Pure: times and counts are arguments.
  *
  * A step has `batch` new samples and `replay` old ones. It goes over entries from the cursor on:
- * `drop` are left out, then those that `keep` does not choose, until `take` are chosen. */
+ * `drop` are left out, then those that `keep` does not choose, until `take` are chosen. Limits of
+ * samples per insert change both numbers. */
 #ifndef MR_PLAN_RATE_H
 #define MR_PLAN_RATE_H
 
@@ -19,6 +20,7 @@ typedef enum mr_late {
 
 typedef enum mr_early {
     MR_EARLY_HOLD,       /* nothing is read beyond `most_waiting`: the stream keeps it */
+    MR_EARLY_SPILL,      /* likewise, but beyond that it is written to a folder */
     MR_EARLY_THIN,       /* samples are chosen by a hash of their keys, at a rate that adapts */
     MR_EARLY_DROP_OLDEST /* what waits beyond `most_waiting` is left out */
 } mr_early;
@@ -42,8 +44,29 @@ typedef struct mr_rate_decision {
     uint32_t keep;        /* of MR_KEEP_ALL, for this step's entries */
 } mr_rate_decision;
 
+/* ---- Samples per insert ----
+ * As Reverb's rate limiter, by counts alone: where inserts are ahead, steps have fewer new samples
+ * and more old ones; where samples are, they have no old ones. */
+typedef struct mr_rate_limit {
+    double samples_per_insert;
+    double least, most; /* of inserts x samples_per_insert - samples */
+    int64_t least_size; /* before which nothing is sampled */
+    int64_t inserts, samples;
+    int64_t size; /* of the buffer */
+} mr_rate_limit;  /* a zeroed one is no limit */
+
+/* samples_per_insert x least_size, give or take `slack`. */
+mr_status mr_rate_limit_start(mr_rate_limit *limit, double samples_per_insert, int64_t least_size,
+                              double slack, mr_error *err);
+
+/* How many may be sampled or inserted now, up to `most`. */
+int64_t mr_rate_may_sample(const mr_rate_limit *limit, int64_t most);
+int64_t mr_rate_may_insert(const mr_rate_limit *limit, int64_t most);
+
+/* ---- Steps ---- */
 typedef struct mr_rate {
     mr_rate_options options;
+    mr_rate_limit limit; /* its counts are those before the next step */
     int64_t step;        /* the next to be decided */
     uint32_t keep;       /* for it */
     uint32_t noted_keep; /* of the last step decided: without a word from the journal it stays */
@@ -52,6 +75,9 @@ typedef struct mr_rate {
 } mr_rate;
 
 mr_status mr_rate_start(mr_rate *rate, const mr_rate_options *options, mr_error *err);
+
+/* What the next step takes where the stream is neither late nor early. */
+mr_rate_decision mr_rate_usual(const mr_rate *rate);
 
 /* What can be seen when a step is wanted. */
 typedef struct mr_rate_view {
@@ -74,27 +100,13 @@ mr_status mr_rate_replay(mr_rate *rate, const mr_rate_decision *entry, mr_rate_d
 /* Whether a sample is chosen, by its key. A lower rate chooses among what a higher one chose. */
 bool mr_rate_chooses(const mr_rate *rate, uint32_t keep, const void *key, size_t size);
 
-bool mr_rate_may_read(const mr_rate *rate, int64_t waiting); /* further ahead */
+/* Whether the clock has a say in what steps take. */
+bool mr_rate_is_by_the_clock(const mr_rate_options *options);
 
 /* A decision as bytes of a journal. MR_E_CORRUPT: it is none. */
 #define MR_RATE_ENTRY_BYTES 40u
 void mr_rate_entry_save(const mr_rate_decision *decision, unsigned char out[MR_RATE_ENTRY_BYTES]);
 mr_status mr_rate_entry_load(mr_rate_decision *decision, const void *bytes, size_t size,
                              mr_error *err);
-
-/* ---- Samples per insert ----
- * As Reverb's rate limiter: whoever is ahead waits, by counts alone. */
-typedef struct mr_rate_limit {
-    double samples_per_insert;
-    double least, most; /* of inserts x samples_per_insert - samples */
-    int64_t least_size; /* before which nothing is sampled */
-    int64_t inserts, deletes, samples;
-} mr_rate_limit;
-
-/* samples_per_insert x least_size, give or take `slack`. */
-mr_status mr_rate_limit_start(mr_rate_limit *limit, double samples_per_insert, int64_t least_size,
-                              double slack, mr_error *err);
-bool mr_rate_may_sample(const mr_rate_limit *limit, int64_t n);
-bool mr_rate_may_insert(const mr_rate_limit *limit, int64_t n);
 
 #endif

@@ -117,6 +117,14 @@ static uint32_t place_fixed_rate(const mr_rehearsal *b, const kept *sample) {
     return enters ? random_member(b, sample->id, sample->group) : REFUSED;
 }
 
+/* The next of the places that somebody chose. */
+static uint32_t place_chosen(mr_rehearsal *b) {
+    int64_t place = b->n_places > 0 ? *b->places : -1;
+    b->places += b->n_places > 0;
+    b->n_places -= b->n_places > 0;
+    return place < 0 ? REFUSED : (uint32_t)place;
+}
+
 static uint32_t place_for(mr_rehearsal *b, const kept *sample) {
     switch (b->options.policy) {
     case MR_REHEARSE_CLASS_BALANCED:
@@ -127,6 +135,8 @@ static uint32_t place_for(mr_rehearsal *b, const kept *sample) {
         return place_gdumb(b, sample);
     case MR_REHEARSE_FIXED_RATE:
         return place_fixed_rate(b, sample);
+    case MR_REHEARSE_CUSTOM:
+        return place_chosen(b);
     default:
         return place_by_key(b, sample);
     }
@@ -169,12 +179,27 @@ static void tell_left(const mr_rehearsal *b, uint64_t id) {
     }
 }
 
+/* Of somebody's choice: a place that there is, or the next one while there is room. */
+static mr_status check_place(const mr_rehearsal *b, mr_error *err) {
+    int64_t place = b->n_places > 0 ? *b->places : -1;
+    if (b->options.policy != MR_REHEARSE_CUSTOM || place < (int64_t)b->n ||
+        (place == (int64_t)b->n && !is_full(b))) {
+        return MR_OK;
+    }
+    mr_fail(err, MR_E_PARAM, "the policy chose place %lld of a buffer with %lld samples",
+            (long long)place, (long long)b->n);
+    mr_hint(err, "places are 0 to %lld, or -1 for a sample that is not kept",
+            (long long)b->n - is_full(b));
+    return MR_E_PARAM;
+}
+
 static mr_status insert(mr_rehearsal *b, const mr_offer *offer, mr_error *err) {
     uint32_t there = mr_rehearsal_find(b, offer->id);
     if (there != UINT32_MAX) {
         change_value(b, there, offer);
         return MR_OK;
     }
+    MR_TRY(check_place(b, err));
     MR_TRY(mr_rehearsal_reserve(b, err));
     uint32_t which = mr_rehearsal_group(b, by_label(b) ? offer->label : 0);
     group *g = &b->groups[which];
@@ -269,6 +294,27 @@ static bool is_sorted(const mr_rehearsal *b) {
     return true;
 }
 
+static void sort_pending(mr_rehearsal *b) {
+    if (!is_sorted(b)) {
+        qsort(b->pending, (size_t)b->n_pending, sizeof *b->pending, by_step);
+    }
+}
+
+int64_t mr_rehearsal_due(mr_rehearsal *b, int64_t step, const mr_offer **out) {
+    int64_t n = 0;
+    sort_pending(b);
+    while (n < b->n_pending && b->pending[n].step <= step - b->options.lag) {
+        n++;
+    }
+    *out = b->pending;
+    return n;
+}
+
+void mr_rehearsal_choose(mr_rehearsal *b, const int64_t *places, int64_t n) {
+    b->places = places;
+    b->n_places = n;
+}
+
 mr_status mr_rehearsal_advance(mr_rehearsal *b, int64_t step, mr_error *err) {
     int64_t done = 0;
     mr_status status = MR_OK;
@@ -276,9 +322,7 @@ mr_status mr_rehearsal_advance(mr_rehearsal *b, int64_t step, mr_error *err) {
         return mr_fail(err, MR_E_PARAM, "the buffer is that of step %lld, which comes after %lld",
                        (long long)b->step, (long long)step);
     }
-    if (!is_sorted(b)) {
-        qsort(b->pending, (size_t)b->n_pending, sizeof *b->pending, by_step);
-    }
+    sort_pending(b);
     while (status == MR_OK && done < b->n_pending &&
            b->pending[done].step <= step - b->options.lag) {
         status = insert(b, &b->pending[done], err);
@@ -312,6 +356,31 @@ bool mr_rehearsal_draw(const mr_rehearsal *b, int64_t step, uint32_t slot, mr_re
     out->weight =
         weighted ? (double)total / ((double)b->n * sample->weight) : share_weight(b, sample);
     return true;
+}
+
+uint64_t mr_rehearsal_key(const mr_rehearsal *b, uint64_t id) {
+    return random_of(b, id, 0, 0, KEY);
+}
+
+uint64_t mr_rehearsal_draw_key(const mr_rehearsal *b, int64_t step, uint32_t slot) {
+    return random_of(b, (uint64_t)step, slot, 0, DRAW);
+}
+
+mr_representative mr_rehearsal_at(const mr_rehearsal *b, int64_t place) {
+    const kept *sample = &b->kept[place];
+    return (mr_representative){.id = sample->id, .label = sample->label, .weight = 1};
+}
+
+void mr_rehearsal_drew(mr_rehearsal *b, int64_t n) {
+    b->drawn += n;
+}
+
+int64_t mr_rehearsal_drawn(const mr_rehearsal *b) {
+    return b->drawn;
+}
+
+int64_t mr_rehearsal_offered(const mr_rehearsal *b) {
+    return b->seen + b->n_pending;
 }
 
 /* ---- What is there ---- */

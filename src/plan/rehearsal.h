@@ -30,6 +30,7 @@ typedef enum mr_rehearsal_policy {
                              */
     MR_REHEARSE_RECENT,     /* the last ones */
     MR_REHEARSE_PRIORITY,   /* those of the largest value; drawn in proportion to it */
+    MR_REHEARSE_CUSTOM,     /* what somebody else chooses: mr_rehearsal_choose */
     MR_REHEARSE_POLICIES
 } mr_rehearsal_policy;
 
@@ -67,6 +68,20 @@ mr_status mr_rehearsal_value(mr_rehearsal *buffer, uint64_t id, double value, mr
  * An offer for a step that is already in is refused by mr_rehearsal_offer. */
 mr_status mr_rehearsal_advance(mr_rehearsal *buffer, int64_t step, mr_error *err);
 
+/* ---- For MR_REHEARSE_CUSTOM ----
+ * Which offers the next mr_rehearsal_advance takes in, in that order: how many. Valid until then.
+ */
+int64_t mr_rehearsal_due(mr_rehearsal *buffer, int64_t step, const mr_offer **out);
+
+/* Where they go: places below mr_rehearsal_count are others', that place itself is a new one as
+ * long as there are fewer than `size`, -1 is nowhere. Must stay until the advance, which says
+ * MR_E_PARAM to places that there are none of. */
+void mr_rehearsal_choose(mr_rehearsal *buffer, const int64_t *places, int64_t n);
+
+/* Random numbers of an id, and of a slot of a step: those that the other policies use. */
+uint64_t mr_rehearsal_key(const mr_rehearsal *buffer, uint64_t id);
+uint64_t mr_rehearsal_draw_key(const mr_rehearsal *buffer, int64_t step, uint32_t slot);
+
 typedef struct mr_representative {
     uint64_t id;
     int64_t label;
@@ -77,6 +92,14 @@ typedef struct mr_representative {
  * except for MR_REHEARSE_PRIORITY. */
 bool mr_rehearsal_draw(const mr_rehearsal *buffer, int64_t step, uint32_t slot,
                        mr_representative *out);
+
+/* What is at a place; its weight is 1. */
+mr_representative mr_rehearsal_at(const mr_rehearsal *buffer, int64_t place);
+
+/* So many samples were drawn, by all ranks; how many ever were, and how many offered. */
+void mr_rehearsal_drew(mr_rehearsal *buffer, int64_t n);
+int64_t mr_rehearsal_drawn(const mr_rehearsal *buffer);
+int64_t mr_rehearsal_offered(const mr_rehearsal *buffer);
 
 /* From now on somebody is told, once for each, of ids that are offered and not taken, or go. */
 typedef void mr_rehearsal_left(void *user, uint64_t id);

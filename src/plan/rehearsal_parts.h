@@ -36,7 +36,7 @@ struct mr_rehearsal {
     mr_rehearsal_options options;
     uint64_t seed; /* for everything drawn here: no other user of the same seed shares numbers */
     int64_t step;  /* the buffer is that of this step; -1: of none */
-    int64_t seen;
+    int64_t seen, drawn;
     kept *kept;
     uint32_t n, room;
     uint64_t *index; /* open addressing by id: 32 bits of its hash, then place + 1; or 0 */
@@ -50,6 +50,8 @@ struct mr_rehearsal {
     uint32_t sums_room;
     mr_offer *pending;
     int64_t n_pending, pending_room;
+    const int64_t *places;   /* that somebody chose for the next offers ... */
+    int64_t n_places;        /* ... so many */
     mr_rehearsal_left *left; /* NULL: nobody wants to know */
     void *left_user;
 };

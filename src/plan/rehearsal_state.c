@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rehearsal_state.c - a rehearsal buffer as bytes: little-endian words of 64 bits.
  *
- *     head      magic, policy, size, lag, classes, rate, seed, step, seen, groups, kept, pending
- *     groups    label, seen, was largest, members                        in the order they came
+ *     head      magic, policy, size, lag, classes, rate, seed, step, seen, drawn, groups, kept,
+ * pending groups    label, seen, was largest, members                        in the order they came
  *     kept      id, key, label, group, its number among the members, weight   by place
  *     pending   step, id, label, value
  *     checksum  of all words before
@@ -17,9 +17,9 @@
 #include "core/memory.h"
 #include "plan/rehearsal_parts.h"
 
-enum { HEAD = 12, GROUP = 4, KEPT = 6, PENDING = 4 };
+enum { HEAD = 13, GROUP = 4, KEPT = 6, PENDING = 4 };
 #define SEEN_MAX (INT64_MAX / 2)
-#define MAGIC 0x31636572686572u /* "reherc1" */
+#define MAGIC 0x32636572686572u /* "reherc2" */
 
 /* ---- Saving ---- */
 typedef struct words {
@@ -49,6 +49,7 @@ static void put_head(words *w, const mr_rehearsal *b) {
                                  o->seed,
                                  (uint64_t)b->step,
                                  (uint64_t)b->seen,
+                                 (uint64_t)b->drawn,
                                  b->n_groups,
                                  b->n,
                                  (uint64_t)b->n_pending};
@@ -244,17 +245,18 @@ mr_status mr_rehearsal_restore(mr_rehearsal **out, const unsigned char *bytes, s
     o.classes = (int64_t)get(&r);
     o.rate = get_double(&r);
     o.seed = get(&r);
-    int64_t step = (int64_t)get(&r), seen = (int64_t)get(&r);
+    int64_t step = (int64_t)get(&r), seen = (int64_t)get(&r), drawn = (int64_t)get(&r);
     r.groups = get(&r);
     r.kept = get(&r);
     r.pending = get(&r);
     mr_rehearsal *b = NULL;
     if (!sizes_fit(&r, size) || step < -1 || seen < (int64_t)r.kept || seen > SEEN_MAX ||
-        mr_rehearsal_new(&b, &o, NULL) < 0) {
+        drawn < 0 || drawn > SEEN_MAX || mr_rehearsal_new(&b, &o, NULL) < 0) {
         return no_state(err);
     }
     b->step = step;
     b->seen = seen;
+    b->drawn = drawn;
     if (!restore_body(b, &r, err)) {
         mr_rehearsal_free(b);
         return no_state(err);

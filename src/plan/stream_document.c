@@ -7,8 +7,9 @@
 #include "core/error.h"
 #include "core/params.h"
 
-static const char *const policy_names[] = {"reservoir",  "class_balanced", "cbrs",     "gdumb",
-                                           "fixed_rate", "recent",         "priority", NULL};
+static const char *const policy_names[] = {"reservoir", "class_balanced", "cbrs",
+                                           "gdumb",     "fixed_rate",     "recent",
+                                           "priority",  "custom",         NULL};
 _Static_assert(sizeof policy_names / sizeof *policy_names == MR_REHEARSE_POLICIES + 1,
                "names stand in the order of mr_rehearsal_policy");
 
@@ -61,6 +62,28 @@ static const mr_param rehearse_rows[] = {
      .min = 0,
      .max = 1,
      .doc = "For fixed_rate: how likely a sample takes another's place."},
+    {.name = "samples_per_insert",
+     .kind = MR_PARAM_FLOAT,
+     .offset = offsetof(mr_rehearse, samples_per_insert),
+     .fallback = "0",
+     .min = 0,
+     .max = 1e6,
+     .doc = "How many old samples are shown for each new one, in the long run: steps have fewer "
+            "new and more old ones, or no old ones, to stay near it; 0: as `share` says."},
+    {.name = "slack",
+     .kind = MR_PARAM_FLOAT,
+     .offset = offsetof(mr_rehearse, slack),
+     .fallback = "0",
+     .min = 0,
+     .max = 1e15,
+     .doc = "For samples_per_insert: how many samples it may be off; 0: those of two steps."},
+    {.name = "least_size",
+     .kind = MR_PARAM_INT,
+     .offset = offsetof(mr_rehearse, least_size),
+     .fallback = "1",
+     .min = 1,
+     .max = (double)MR_REHEARSAL_MAX,
+     .doc = "For samples_per_insert: nothing is shown again before the buffer has so many."},
     {.name = NULL},
 };
 
@@ -81,6 +104,10 @@ mr_status mr_rehearse_read(mr_rehearse *out, json_t *value, mr_error *err) {
     }
     MR_TRY(mr_params_fill(rehearse_rows, value, "$.rehearse", "rehearse", NULL, out, err));
     out->on = true;
+    if (out->least_size > out->size) {
+        mr_error_at_json(err, "$.rehearse.least_size");
+        return mr_fail(err, MR_E_PARAM, "the buffer never has so many samples");
+    }
     if (out->classes > out->size) {
         mr_error_at_json(err, "$.rehearse.classes");
         return mr_fail(err, MR_E_PARAM, "there are more classes than places in the buffer");
@@ -94,7 +121,7 @@ json_t *mr_rehearse_json(const mr_rehearse *rehearse) {
 
 /* ---- Pace ---- */
 static const char *const late_names[] = {"wait", "fill", NULL};
-static const char *const early_names[] = {"hold", "thin", "drop_oldest", NULL};
+static const char *const early_names[] = {"hold", "spill", "thin", "drop_oldest", NULL};
 
 static const mr_param pace_rows[] = {
     {.name = "late",
@@ -117,7 +144,8 @@ static const mr_param pace_rows[] = {
      .fallback = "\"hold\"",
      .choices = early_names,
      .doc = "What becomes of entries that come faster than steps take them: hold (they stay in the "
-            "stream), thin (some are chosen by a hash of their keys, at a rate that adapts) or "
+            "stream), spill (they are written to a folder and read back in order), thin (some are "
+            "chosen by a hash of their keys, at a rate that adapts) or "
             "drop_oldest."},
     {.name = "most_waiting",
      .kind = MR_PARAM_INT,
@@ -133,6 +161,18 @@ static const mr_param pace_rows[] = {
      .min = 0.0001,
      .max = 1,
      .doc = "For thin: the least share of entries that is chosen."},
+    {.name = "spill",
+     .kind = MR_PARAM_STRING,
+     .offset = offsetof(mr_pace, spill),
+     .fallback = "\"\"",
+     .doc = "For spill: the folder to write to, a run's own."},
+    {.name = "spill_bytes",
+     .kind = MR_PARAM_BYTES,
+     .offset = offsetof(mr_pace, spill_bytes),
+     .fallback = "\"16GB\"",
+     .min = 1 << 20,
+     .max = 0x1p60,
+     .doc = "For spill: how large its files may become; beyond that, entries stay in the stream."},
     {.name = NULL},
 };
 
@@ -150,7 +190,19 @@ mr_status mr_pace_read(mr_pace *out, json_t *value, mr_error *err) {
     }
     MR_TRY(mr_params_fill(pace_rows, value, "$.pace", "pace", NULL, out, err));
     out->on = value != NULL;
+    if ((out->early == MR_EARLY_SPILL) != (out->spill[0] != 0)) {
+        mr_pace_free(out);
+        mr_error_at_json(err, "$.pace.spill");
+        mr_fail(err, MR_E_PARAM, "\"early\": \"spill\" and a folder to spill to need each other");
+        mr_hint(err, "write \"pace\": {\"early\": \"spill\", \"spill\": \"/scratch/spill\"}");
+        return MR_E_PARAM;
+    }
     return MR_OK;
+}
+
+void mr_pace_free(mr_pace *pace) {
+    mr_params_free(pace_rows, pace);
+    *pace = (mr_pace){.on = false};
 }
 
 json_t *mr_pace_json(const mr_pace *pace) {
@@ -167,6 +219,16 @@ mr_rate_options mr_pace_options(const mr_pace *pace, int64_t batch, int64_t repl
                              .patience = (int64_t)(pace->patience * 1e9),
                              .most_waiting = pace->most_waiting > news ? pace->most_waiting : news,
                              .least_kept = least > 0 ? least : 1};
+}
+
+mr_status mr_rehearse_limit(const mr_rehearse *r, int64_t batch, mr_rate_limit *out,
+                            mr_error *err) {
+    double widest = 2 * (double)batch * (r->samples_per_insert > 1 ? r->samples_per_insert : 1);
+    *out = (mr_rate_limit){.samples_per_insert = 0};
+    return r->on && r->samples_per_insert > 0
+               ? mr_rate_limit_start(out, r->samples_per_insert, r->least_size,
+                                     r->slack > 0 ? r->slack : widest, err)
+               : MR_OK;
 }
 
 /* ---- Shares ---- */

@@ -11,8 +11,8 @@
 #include "plan/rehearsal.h"
 
 typedef struct mr_rehearse {
-    int64_t size, lag, classes, memory;
-    double share, rate;
+    int64_t size, lag, classes, memory, least_size;
+    double share, rate, samples_per_insert, slack;
     int32_t policy;
     bool on;
 } mr_rehearse;
@@ -25,13 +25,19 @@ json_t *mr_rehearse_json(const mr_rehearse *rehearse);
 typedef struct mr_pace {
     int32_t late, early;
     double patience, least_kept;
-    int64_t most_waiting;
-    bool on; /* the document has it */
+    int64_t most_waiting, spill_bytes;
+    const char *spill; /* a folder */
+    bool on;           /* the document has it */
 } mr_pace;
 
 mr_status mr_pace_read(mr_pace *out, json_t *value, mr_error *err); /* NULL: all defaults */
+void mr_pace_free(mr_pace *pace);                                   /* a zeroed one is allowed */
 json_t *mr_pace_json(const mr_pace *pace);
 mr_rate_options mr_pace_options(const mr_pace *pace, int64_t batch, int64_t replays);
+
+/* Of samples per insert, for steps of `batch` samples. */
+mr_status mr_rehearse_limit(const mr_rehearse *rehearse, int64_t batch, mr_rate_limit *out,
+                            mr_error *err);
 
 /* How many of a step's samples are shown again. */
 int64_t mr_rehearse_replays(const mr_rehearse *rehearse, int64_t batch);

@@ -210,6 +210,7 @@ static mr_status open_live(mr_loader *loader, const mr_options *options, mr_erro
         .state = &loader->restored,
         .journal = options->journal,
         .replay = options->replay,
+        .policy = options->policy,
     };
     return loader->pipeline->is_stream ? mr_live_open(&loader->live, &config, err) : MR_OK;
 }

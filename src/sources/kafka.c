@@ -29,6 +29,7 @@ typedef struct params {
     int64_t partitions, quantum, from, until;
     double patience;
     mr_strings options;
+    mr_entry_format format;
 } params;
 
 static const mr_param rows[] = {
@@ -86,6 +87,7 @@ static const mr_param rows[] = {
      .offset = offsetof(params, options),
      .fallback = "[]",
      .doc = "More settings of librdkafka, each as \"name=value\": security.protocol and the like."},
+    MR_ENTRY_FORMAT_ROW(params),
     {.name = NULL},
 };
 
@@ -123,7 +125,7 @@ static void unlock(stream *s) {
 }
 
 static mr_status check(void *p, mr_error *err) {
-    const params *own = p;
+    params *own = p;
     bool whole = (own->until - own->from) % own->quantum == 0;
     if (own->until > 0 && (own->until <= own->from || !whole)) {
         mr_fail(err, MR_E_PARAM, "until comes after from, by a multiple of quantum");
@@ -136,7 +138,7 @@ static mr_status check(void *p, mr_error *err) {
                            own->options.v[i]);
         }
     }
-    return MR_OK;
+    return mr_entry_format_check(&own->format, err);
 }
 
 /* ---- Clients ---- */
@@ -259,7 +261,8 @@ static void close_(void *state) {
 /* The topic's name, not the brokers': they may move. */
 static void shape(const void *state, mr_shape *out) {
     const params *own = ((const stream *)state)->own;
-    const uint64_t words[5] = {mr_hash64(own->topic, strlen(own->topic), 0),
+    uint64_t format = mr_entry_format_hash(&own->format);
+    const uint64_t words[5] = {mr_hash64(own->topic, strlen(own->topic), format),
                                (uint64_t)own->partitions, (uint64_t)own->quantum,
                                (uint64_t)own->from, (uint64_t)own->until};
     mr_hash128 hash = mr_hash(words, sizeof words);
@@ -489,9 +492,11 @@ static mr_status advance(void *state, int32_t number, int64_t first, const mr_en
     stream *s = state;
     partition *p = &s->partitions[number];
     mr_status status = p->is_started ? MR_OK : start(s, number, first, err);
+    mr_json_packer packer = {.size = 0};
+    const mr_entry_sink through = mr_entry_through(&s->own->format, &packer, sink);
     while (status == MR_OK) {
         while (status == MR_OK && p->given < p->n) {
-            status = give(s, number, sink, err);
+            status = give(s, number, &through, err);
         }
         if (status == MR_OK && p->is_started) {
             p->given = 0;
@@ -500,6 +505,7 @@ static mr_status advance(void *state, int32_t number, int64_t first, const mr_en
         }
         status = status == MR_OK && p->n == 0 ? MR_LATER : status;
     }
+    mr_json_packer_free(&packer);
     if (status == MR_LATER && p->is_started) {
         status = look_for_brokers(s, err);
     }
@@ -561,7 +567,10 @@ static mr_status recall(const void *state, int32_t number, int64_t wanted,
     if (status == MR_OK && rd_kafka_consume_start(c.topic, number, wanted) != 0) {
         status = fail_kafka(s, rd_kafka_last_error(), err);
     } else if (status == MR_OK) {
-        status = read_one(s, &c, number, wanted, sink, err);
+        mr_json_packer packer = {.size = 0};
+        const mr_entry_sink through = mr_entry_through(&s->own->format, &packer, sink);
+        status = read_one(s, &c, number, wanted, &through, err);
+        mr_json_packer_free(&packer);
         rd_kafka_consume_stop(c.topic, number);
     }
     give_client_back(s, &c);
@@ -587,6 +596,21 @@ static mr_status newest(const void *state, int32_t number, int64_t *out, mr_erro
     return bounds(state, number, 500, &low, out, err);
 }
 
+static mr_status describe(const void *p, mr_field *fields, int32_t capacity, int32_t *n_fields,
+                          mr_error *err) {
+    (void)err;
+    return mr_entry_describe(&((const params *)p)->format, fields, capacity, n_fields);
+}
+
+static mr_status fill(const void *state, const mr_block *block, int64_t sample, mr_view *fields,
+                      mr_error *err) {
+    return mr_entry_fill(&((const stream *)state)->own->format, block, sample, fields, err);
+}
+
+static void forget_params(void *p) {
+    mr_entry_format_free(&((params *)p)->format);
+}
+
 static bool is_stream(const void *p) {
     (void)p;
     return true;
@@ -608,12 +632,13 @@ const mr_source_class mr_source_kafka = {
     .param_size = sizeof(params),
     .params = rows,
     .check = check,
-    .describe = mr_entry_describe,
+    .forget = forget_params,
+    .describe = describe,
     .open = open_,
     .close = close_,
     .shape = shape,
     .sample_name = sample_name,
-    .fill = mr_entry_fill,
+    .fill = fill,
     .is_stream = is_stream,
     .advance = advance,
     .recall = recall,

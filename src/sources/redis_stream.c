@@ -35,6 +35,7 @@ typedef struct params {
     int64_t quantum, from, until;
     mr_redis_names names;
     double patience;
+    mr_entry_format format;
 } params;
 
 static const mr_param rows[] = {
@@ -98,6 +99,7 @@ static const mr_param rows[] = {
      .max = 1e6,
      .doc = "Seconds that the server may be away or silent before the run ends with an error; it "
             "is tried again all the time."},
+    MR_ENTRY_FORMAT_ROW(params),
     {.name = NULL},
 };
 
@@ -150,7 +152,7 @@ static void unlock(stream *s) {
 }
 
 static mr_status check(void *p, mr_error *err) {
-    const params *own = p;
+    params *own = p;
     bool whole = (own->until - own->from) % own->quantum == 0;
     if (own->until > 0 && (own->until <= own->from || !whole)) {
         mr_fail(err, MR_E_PARAM, "until comes after from, by a multiple of quantum");
@@ -160,7 +162,7 @@ static mr_status check(void *p, mr_error *err) {
     if (own->keys.n < 1 || own->keys.n > MR_PARTITIONS_MAX) {
         return mr_fail(err, MR_E_PARAM, "keys are the names of 1 to %d streams", MR_PARTITIONS_MAX);
     }
-    return MR_OK;
+    return mr_entry_format_check(&own->format, err);
 }
 
 /* ---- Opening, closing ---- */
@@ -217,8 +219,8 @@ static void close_(void *state) {
 /* Names, not the place: a server may move. */
 static void shape(const void *state, mr_shape *out) {
     const params *own = ((const stream *)state)->own;
-    uint64_t words[5] = {0, (uint64_t)own->keys.n, (uint64_t)own->quantum, (uint64_t)own->from,
-                         (uint64_t)own->until};
+    uint64_t words[5] = {mr_entry_format_hash(&own->format), (uint64_t)own->keys.n,
+                         (uint64_t)own->quantum, (uint64_t)own->from, (uint64_t)own->until};
     for (int32_t i = 0; i < own->keys.n; i++) {
         words[0] = mr_hash64(own->keys.v[i], strlen(own->keys.v[i]) + 1, words[0]);
     }
@@ -604,6 +606,33 @@ static mr_status advance_once(stream *s, int32_t number, int64_t first, const mr
     return status == MR_OK && is_end ? MR_LATER : status;
 }
 
+/* Entries that lost their value on the way are bad by the schema: the cursor stands before them. */
+typedef struct watching {
+    stream *s;
+    int32_t number;
+    const mr_entry_sink *to;
+} watching;
+
+static bool watch(void *user, const mr_entry *entry) {
+    const watching *w = user;
+    bool taken = w->to->take(w->to->user, entry);
+    if (taken && !entry->value && w->s->own->format.json) {
+        partition *p = &w->s->partitions[w->number];
+        mr_redis_cursor cursor = p->cursor;
+        mr_entry again;
+        const char *why = NULL;
+        if (mr_redis_entry_read(p->part.entries[p->given], &w->s->own->names, &cursor, &again,
+                                &why) &&
+            !why) {
+            lock(w->s);
+            w->s->bad[w->s->n_bad++ % BAD] =
+                (bad_entry){w->number, entry->number, cursor.last, "not as the schema says"};
+            unlock(w->s);
+        }
+    }
+    return taken;
+}
+
 static mr_status advance(void *state, int32_t number, int64_t first, const mr_entry_sink *sink,
                          mr_error *err) {
     stream *s = state;
@@ -613,9 +642,14 @@ static mr_status advance(void *state, int32_t number, int64_t first, const mr_en
         p->cursor = find_place(s, p, first);
         p->is_placed = true;
     }
+    const watching watched = {s, number, sink};
+    const mr_entry_sink seen = {watch, (void *)(uintptr_t)&watched};
+    mr_json_packer packer = {.size = 0};
+    const mr_entry_sink through = mr_entry_through(&s->own->format, &packer, &seen);
     while (status == MR_OK) {
-        status = advance_once(s, number, first, sink, err);
+        status = advance_once(s, number, first, &through, err);
     }
+    mr_json_packer_free(&packer);
     return status < 0 ? status : MR_OK;
 }
 
@@ -704,14 +738,32 @@ static mr_status recall(const void *state, int32_t number, int64_t wanted,
     mr_redis_line *line = NULL;
     mr_status status = take_line(s, &line, err);
     status = status == MR_OK ? MR_LATER : status;
+    mr_json_packer packer = {.size = 0};
+    const mr_entry_sink through = mr_entry_through(&s->own->format, &packer, sink);
     while (status == MR_LATER) {
-        status = search_once(s, line, p, &cursor, wanted, sink, err);
+        status = search_once(s, line, p, &cursor, wanted, &through, err);
     }
+    mr_json_packer_free(&packer);
     give_line_back(s, line);
     return status == MR_E_NOT_FOUND
                ? mr_fail(err, MR_E_NOT_FOUND, "the stream %.100s has no entry %" PRId64 " any more",
                          p->key, wanted)
                : status;
+}
+
+static mr_status describe(const void *p, mr_field *fields, int32_t capacity, int32_t *n_fields,
+                          mr_error *err) {
+    (void)err;
+    return mr_entry_describe(&((const params *)p)->format, fields, capacity, n_fields);
+}
+
+static mr_status fill(const void *state, const mr_block *block, int64_t sample, mr_view *fields,
+                      mr_error *err) {
+    return mr_entry_fill(&((const stream *)state)->own->format, block, sample, fields, err);
+}
+
+static void forget_params(void *p) {
+    mr_entry_format_free(&((params *)p)->format);
 }
 
 static bool is_stream(const void *p) {
@@ -734,12 +786,13 @@ const mr_source_class mr_source_redis_stream = {
     .param_size = sizeof(params),
     .params = rows,
     .check = check,
-    .describe = mr_entry_describe,
+    .forget = forget_params,
+    .describe = describe,
     .open = open_,
     .close = close_,
     .shape = shape,
     .sample_name = sample_name,
-    .fill = mr_entry_fill,
+    .fill = fill,
     .is_stream = is_stream,
     .advance = advance,
     .recall = recall,

@@ -30,6 +30,7 @@ typedef struct params {
     const char *path;
     bool follow;
     int64_t partitions, quantum, from, until;
+    mr_entry_format format;
 } params;
 
 static const mr_param rows[] = {
@@ -72,6 +73,7 @@ static const mr_param rows[] = {
      .min = 0,
      .max = 0x1p47,
      .doc = "With follow: the run ends before this entry of each partition; 0: never."},
+    MR_ENTRY_FORMAT_ROW(params),
     {.name = NULL},
 };
 
@@ -83,6 +85,7 @@ typedef struct block {
 } block;
 
 typedef struct stream {
+    const mr_entry_format *format;
     mr_segments_follow *follow; /* then the rest is not used */
     mr_stream_folder folder;
     mr_stream_segment *segments; /* by partition, then by number */
@@ -95,14 +98,19 @@ typedef struct stream {
 } stream;
 
 static mr_status check(void *p, mr_error *err) {
-    const params *own = p;
+    params *own = p;
     bool whole = (own->until - own->from) % own->quantum == 0;
     if (own->follow && own->until > 0 && (own->until <= own->from || !whole)) {
         mr_fail(err, MR_E_PARAM, "until comes after from, by a multiple of quantum");
         mr_hint(err, "use \"until\": %" PRId64, own->from + own->quantum);
         return MR_E_PARAM;
     }
-    return MR_OK;
+    if (own->format.schema.n > 0 && !own->follow) {
+        mr_fail(err, MR_E_PARAM, "entries have a schema only while a stream is followed");
+        mr_hint(err, "add \"follow\": true, and \"until\" for a run that ends");
+        return MR_E_PARAM;
+    }
+    return mr_entry_format_check(&own->format, err);
 }
 
 /* ---- Opening: where blocks begin ---- */
@@ -225,10 +233,11 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         return mr_fail_memory(err, sizeof *s);
     }
     *state = s;
+    s->format = &own->format;
     s->folder.dir = -1;
     if (own->follow) {
         const mr_segments_follow_config config = {own->path, own->partitions, own->quantum,
-                                                  own->from, own->until};
+                                                  own->from, own->until,      &own->format};
         return mr_segments_follow_open(&s->follow, &config, err);
     }
     if (strlen(own->path) >= sizeof s->folder.path) {
@@ -352,6 +361,21 @@ static void drop(const void *state, int32_t part, void *unpacked) {
 }
 
 /* ---- As it grows ---- */
+static mr_status describe(const void *p, mr_field *fields, int32_t capacity, int32_t *n_fields,
+                          mr_error *err) {
+    (void)err;
+    return mr_entry_describe(&((const params *)p)->format, fields, capacity, n_fields);
+}
+
+static mr_status fill(const void *state, const mr_block *given, int64_t sample, mr_view *fields,
+                      mr_error *err) {
+    return mr_entry_fill(((const stream *)state)->format, given, sample, fields, err);
+}
+
+static void forget_params(void *p) {
+    mr_entry_format_free(&((params *)p)->format);
+}
+
 static bool is_stream(const void *p) {
     return ((const params *)p)->follow;
 }
@@ -389,7 +413,8 @@ const mr_source_class mr_source_segments = {
     .param_size = sizeof(params),
     .params = rows,
     .check = check,
-    .describe = mr_entry_describe,
+    .forget = forget_params,
+    .describe = describe,
     .open = open_,
     .close = close_,
     .shape = shape,
@@ -399,7 +424,7 @@ const mr_source_class mr_source_segments = {
     .locate = locate,
     .unpack = unpack,
     .drop = drop,
-    .fill = mr_entry_fill,
+    .fill = fill,
     .is_stream = is_stream,
     .advance = advance,
     .recall = recall,

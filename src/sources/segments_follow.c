@@ -83,7 +83,8 @@ void mr_segments_follow_close(mr_segments_follow *follow) {
 /* Not how much there is: that changes while the run goes on. */
 void mr_segments_follow_shape(const mr_segments_follow *follow, mr_shape *out) {
     const mr_segments_follow_config *c = &follow->config;
-    const uint64_t words[5] = {follow->folder.id, (uint64_t)follow->merge.partitions,
+    uint64_t format = mr_entry_format_hash(c->format);
+    const uint64_t words[5] = {follow->folder.id ^ format, (uint64_t)follow->merge.partitions,
                                (uint64_t)c->quantum, (uint64_t)c->from, (uint64_t)c->until};
     mr_hash128 hash = mr_hash(words, sizeof words);
     out->partitions = follow->merge.partitions;
@@ -118,8 +119,8 @@ static mr_status open_reader(const mr_segments_follow *follow, tail *own, int32_
     return status;
 }
 
-mr_status mr_segments_follow_advance(mr_segments_follow *follow, int32_t number, int64_t from,
-                                     const mr_entry_sink *sink, mr_error *err) {
+static mr_status give(mr_segments_follow *follow, int32_t number, int64_t from,
+                      const mr_entry_sink *sink, mr_error *err) {
     tail *own = &follow->partitions[number];
     mr_status status = own->reader ? MR_OK : open_reader(follow, own, number, from, err);
     if (own->has_refused) {
@@ -134,15 +135,27 @@ mr_status mr_segments_follow_advance(mr_segments_follow *follow, int32_t number,
     return status == MR_END ? MR_OK : status;
 }
 
+mr_status mr_segments_follow_advance(mr_segments_follow *follow, int32_t number, int64_t from,
+                                     const mr_entry_sink *sink, mr_error *err) {
+    mr_json_packer packer = {.size = 0};
+    const mr_entry_sink through = mr_entry_through(follow->config.format, &packer, sink);
+    mr_status status = give(follow, number, from, &through, err);
+    mr_json_packer_free(&packer);
+    return status;
+}
+
 mr_status mr_segments_follow_recall(const mr_segments_follow *follow, int32_t partition,
                                     int64_t number, const mr_entry_sink *sink, mr_error *err) {
     mr_entry_cursor cursor = {.fd = -1};
     mr_entry entry;
+    mr_json_packer packer = {.size = 0};
+    const mr_entry_sink through = mr_entry_through(follow->config.format, &packer, sink);
     mr_status status =
         mr_stream_find(&follow->folder, (uint32_t)partition, number, &cursor, &entry, err);
-    if (status == MR_OK && !sink->take(sink->user, &entry)) {
+    if (status == MR_OK && !through.take(through.user, &entry)) {
         status = mr_fail_memory(err, entry.size);
     }
+    mr_json_packer_free(&packer);
     mr_entry_cursor_free(&cursor);
     return status;
 }

@@ -5,6 +5,8 @@
 
 #include <millrace/source.h>
 
+#include "sources/entry_fields.h"
+
 typedef struct mr_segments_follow mr_segments_follow;
 
 typedef struct mr_segments_follow_config {
@@ -12,6 +14,7 @@ typedef struct mr_segments_follow_config {
     int64_t partitions; /* 0: as many as there are */
     int64_t quantum, from;
     int64_t until; /* number before which each partition ends; 0: never */
+    const mr_entry_format *format;
 } mr_segments_follow_config;
 
 /* mr_segments_follow_close is due even if opening failed. */

@@ -115,7 +115,7 @@ static consumer run_again(mr_rate *rate, int steps) {
 TEST(the_journal_gives_the_same_decisions) {
     enum { STEPS = 2000 };
     for (int late = 0; late < 2; late++) {
-        for (int early = 0; early < 3; early++) {
+        for (int early = 0; early <= MR_EARLY_DROP_OLDEST; early++) {
             mr_rate live = rate_of((mr_late)late, (mr_early)early), again = live;
             consumer a = run_live(&live, STEPS, 11), b = run_again(&again, STEPS);
             CHECK(memcmp(&a, &b, sizeof a) == 0);
@@ -124,7 +124,7 @@ TEST(the_journal_gives_the_same_decisions) {
             CHECK((a.dropped > 0) == (early == MR_EARLY_DROP_OLDEST));
             CHECK((a.thinned > 0) == (early == MR_EARLY_THIN));
             CHECK_INT(noted_ones.n, <, STEPS);
-            CHECK((noted_ones.n > 0) == (late == MR_LATE_FILL || early != MR_EARLY_HOLD));
+            CHECK((noted_ones.n > 0) == mr_rate_is_by_the_clock(&live.options));
         }
     }
 }
@@ -189,12 +189,43 @@ TEST(samples_per_insert) {
         bool insert = mix((uint64_t)i) % 2;
         bool may = insert ? mr_rate_may_insert(&limit, 1) : mr_rate_may_sample(&limit, 1);
         limit.inserts += insert && may;
+        limit.size = limit.inserts;
         limit.samples += !insert && may;
         CHECK(mr_rate_may_insert(&limit, 1) || mr_rate_may_sample(&limit, 1));
     }
     CHECK_INT(limit.samples, >, 4000);
     double off = 4.0 * (double)limit.inserts - (double)limit.samples - 40;
     CHECK(off >= -8 && off <= 8);
+}
+
+/* Steps of 8 new and 8 old ones: whatever the share says, the counts stay within the bounds. */
+static void check_limited_steps(double wanted, double slack, int64_t least_size) {
+    mr_rate rate = rate_of(MR_LATE_WAIT, MR_EARLY_HOLD);
+    int64_t total = rate.options.batch + rate.options.replay, late_size = 0;
+    CHECK_INT(mr_rate_limit_start(&rate.limit, wanted, least_size, slack, NULL), ==, MR_OK);
+    for (int i = 0; i < 3000; i++) {
+        mr_rate_decision d = mr_rate_usual(&rate);
+        CHECK(d.take >= 0 && d.replay >= 0 && d.take + d.replay > 0 && d.take + d.replay <= total);
+        CHECK(d.replay == 0 || rate.limit.size >= least_size);
+        rate.limit.size = late_size; /* the buffer is behind by a step */
+        late_size += d.take;
+        rate.limit.inserts += d.take;
+        rate.limit.samples += d.replay;
+        double off =
+            wanted * (double)(rate.limit.inserts - least_size) - (double)rate.limit.samples;
+        CHECK(off <= slack + wanted * (double)rate.options.batch);
+        CHECK(rate.limit.samples == 0 || off >= -slack);
+    }
+    CHECK_INT(rate.limit.inserts, >, 1000);
+    double ratio = (double)rate.limit.samples / (double)rate.limit.inserts;
+    CHECK(ratio > 0.9 * wanted - 0.05 && ratio < 1.05 * wanted + 0.05);
+}
+
+TEST(steps_keep_to_samples_per_insert) {
+    check_limited_steps(4, 64, 10);
+    check_limited_steps(0.25, 8, 10);
+    check_limited_steps(1, 40, 100);
+    check_limited_steps(12, 200, 1);
 }
 
 /* ---- Journals ---- */
@@ -205,7 +236,7 @@ static int64_t read_journal(const char *folder, mr_status *status, mr_error *err
     uint64_t run[2];
     mr_entry entry;
     int64_t kind, n = 0;
-    *status = mr_journal_reader_open(&reader, folder, run, err);
+    *status = mr_journal_reader_open(&reader, folder, 0, run, err);
     while (*status == MR_OK && (*status = mr_journal_next(reader, &kind, &entry, err)) == MR_OK) {
         mr_rate_decision d;
         CHECK_INT(kind, ==, 7);
@@ -226,7 +257,7 @@ static mr_status note(mr_journal *journal, int64_t step) {
 
 static void write_journal(const char *folder, int64_t from, int64_t to) {
     mr_journal *journal = NULL;
-    CHECK_INT(mr_journal_open(&journal, folder, run_id, NULL), ==, MR_OK);
+    CHECK_INT(mr_journal_open(&journal, folder, 0, run_id, NULL), ==, MR_OK);
     for (int64_t i = from; i < to; i++) {
         CHECK_INT(note(journal, i), ==, MR_OK);
     }
@@ -243,9 +274,9 @@ TEST(a_journal_is_read_back_and_goes_on) {
     CHECK_INT(status, ==, MR_END);
     mr_journal *journal = NULL, *other = NULL;
     const uint64_t another[2] = {1, 3};
-    CHECK_INT(mr_journal_open(&journal, folder, another, &err), ==, MR_E_STATE);
-    CHECK_INT(mr_journal_open(&journal, folder, run_id, &err), ==, MR_OK);
-    CHECK_INT(mr_journal_open(&other, folder, run_id, &err), ==, MR_E_IO);
+    CHECK_INT(mr_journal_open(&journal, folder, 0, another, &err), ==, MR_E_STATE);
+    CHECK_INT(mr_journal_open(&journal, folder, 0, run_id, &err), ==, MR_OK);
+    CHECK_INT(mr_journal_open(&other, folder, 0, run_id, &err), ==, MR_E_IO);
     mr_journal_close(journal, NULL);
     fixture_remove(folder);
 }

@@ -62,7 +62,7 @@ static bool same_draws(const mr_rehearsal *a, const mr_rehearsal *b, int64_t ste
 }
 
 TEST(the_number_of_ranks_does_not_matter) {
-    for (int policy = 0; policy < MR_REHEARSE_POLICIES; policy++) {
+    for (int policy = 0; policy < MR_REHEARSE_CUSTOM; policy++) {
         mr_rehearsal *one = buffer_of((mr_rehearsal_policy)policy, 200, 5);
         run_steps(one, 0, 60, 1);
         for (int ranks = 2; ranks <= 8; ranks++) {
@@ -88,7 +88,7 @@ static mr_rehearsal *saved_and_restored(mr_rehearsal *buffer) {
 }
 
 TEST(a_restart_at_any_step_does_not_matter) {
-    for (int policy = 0; policy < MR_REHEARSE_POLICIES; policy++) {
+    for (int policy = 0; policy < MR_REHEARSE_CUSTOM; policy++) {
         mr_rehearsal *whole = buffer_of((mr_rehearsal_policy)policy, 200, 5);
         run_steps(whole, 0, 60, 1);
         for (int64_t cut = 0; cut < 60; cut += 7) {

@@ -30,6 +30,10 @@ static void put_stream(FILE *out, const mr_stream_stats *s) {
               (double)s->missing);
     put_value(out, "stream_left_out_total", "counter", "Entries left out by thinning or dropping.",
               (double)s->left_out);
+    put_value(out, "stream_spilled_total", "counter", "Entries spilled to a folder.",
+              (double)s->spilled);
+    put_value(out, "stream_spill_bytes", "gauge", "Bytes of files of what is spilled.",
+              (double)s->spill_bytes);
     put_value(out, "stream_replayed_total", "counter", "Samples shown again.", (double)s->replayed);
     put_value(out, "stream_filled_steps_total", "counter",
               "Steps in which old samples took the place of new ones.", (double)s->filled);

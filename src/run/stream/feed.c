@@ -22,6 +22,8 @@ struct mr_feed {
     mr_feed_config config;
     mr_threads threads;
     atomic_bool stopped;
+    _Atomic int64_t kept_from; /* a sample; what was spilled before it can go */
+    int64_t saved;             /* where the last state stands; -1: there is none; the consumer's */
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t came;  /* for the consumer */
@@ -123,20 +125,17 @@ static bool has_room(const mr_feed *feed, int32_t partition) {
 typedef struct taking {
     mr_feed *feed;
     int32_t partition;
-    bool any, no_memory;
+    bool any, is_back, no_memory; /* is_back: entries come out of the spill */
+    mr_status failed;             /* of the spill */
+    mr_error *err;
 } taking;
 
-/* Whole or not at all: an entry that there is no room for is given again. */
-static bool take_entry(void *user, const mr_entry *entry) {
-    taking *t = user;
+/* Into memory, as long as there is room. */
+static bool take_in(taking *t, const mr_entry *entry) {
     mr_feed *feed = t->feed;
     window *w = &feed->windows[t->partition];
-    if (atomic_load(&feed->stopped)) {
-        return false;
-    }
     pthread_mutex_lock(&feed->lock);
-    bool wanted = entry->number >= w->end && has_room(feed, t->partition);
-    bool behind = entry->number < w->end; /* it was there before: go on */
+    bool wanted = has_room(feed, t->partition);
     if (wanted) {
         int64_t end = end_of(feed, t->partition);
         t->no_memory = !push_missing(feed, w, entry->number < end ? entry->number : end) ||
@@ -147,23 +146,99 @@ static bool take_entry(void *user, const mr_entry *entry) {
         t->any = true;
     }
     pthread_mutex_unlock(&feed->lock);
-    return behind || (wanted && !t->no_memory);
+    return wanted && !t->no_memory;
+}
+
+/* Of a partition some of which is spilled, all that comes is, so that it stays one run: until
+ * nobody needs any of it, or it is full and everything was read back. */
+static bool must_spill(mr_feed *feed, int32_t partition, const mr_entry *entry) {
+    mr_spill *spill = feed->config.spill;
+    int64_t end = mr_spill_end(spill, partition), taken = feed->windows[partition].end;
+    return end > taken || (end == taken && mr_spill_has_room(spill, entry));
+}
+
+static bool may_spill(const mr_feed *feed, int32_t partition, const mr_entry *entry) {
+    int64_t end = mr_spill_end(feed->config.spill, partition);
+    return (end < 0 || end >= feed->windows[partition].end) &&
+           entry->number < end_of(feed, partition) && mr_spill_has_room(feed->config.spill, entry);
+}
+
+static bool spill_entry(taking *t, const mr_entry *entry) {
+    mr_spill *spill = t->feed->config.spill;
+    if (!may_spill(t->feed, t->partition, entry)) {
+        return false;
+    }
+    t->failed = mr_spill_put(spill, t->partition, entry, t->err);
+    t->any = true;
+    return t->failed == MR_OK;
+}
+
+/* Whole or not at all: an entry that there is no room for is given again. */
+static bool take_entry(void *user, const mr_entry *entry) {
+    taking *t = user;
+    mr_feed *feed = t->feed;
+    bool spills = feed->config.spill && !t->is_back;
+    int64_t next = feed->windows[t->partition].end; /* only this thread changes it */
+    if (atomic_load(&feed->stopped)) {
+        return false;
+    }
+    if (spills && mr_spill_end(feed->config.spill, t->partition) > next) {
+        next = mr_spill_end(feed->config.spill, t->partition);
+    }
+    if (entry->number < next) {
+        return true; /* it was there before: go on */
+    }
+    if (spills && must_spill(feed, t->partition, entry)) {
+        return spill_entry(t, entry);
+    }
+    return take_in(t, entry) || (spills && !t->no_memory && spill_entry(t, entry));
+}
+
+static mr_status outcome(const taking *t, mr_status status, mr_error *err) {
+    return t->no_memory ? mr_fail_memory(err, sizeof(mr_held)) : t->failed < 0 ? t->failed : status;
+}
+
+/* What was spilled comes back before anything new is read. */
+static mr_status take_back(mr_feed *feed, int32_t partition, bool *any, mr_error *err) {
+    const mr_feed_config *c = &feed->config;
+    taking t = {.feed = feed, .partition = partition, .is_back = true, .err = err};
+    const mr_entry_sink sink = {take_entry, &t};
+    int64_t kept = mr_merge_number(&c->merge, partition, atomic_load(&feed->kept_from));
+    int64_t next = feed->windows[partition].end;
+    MR_TRY(mr_spill_flush(c->spill, partition, err));
+    MR_TRY(mr_spill_keep(c->spill, partition, kept < next ? kept : next, err));
+    if (mr_spill_end(c->spill, partition) <= next) {
+        return MR_OK;
+    }
+    mr_status status = mr_spill_take(c->spill, partition, next, &sink, err);
+    *any = *any || t.any;
+    return outcome(&t, status, err);
+}
+
+static bool wants_more(mr_feed *feed, int32_t partition) {
+    pthread_mutex_lock(&feed->lock);
+    bool room = has_room(feed, partition);
+    pthread_mutex_unlock(&feed->lock);
+    return room || feed->config.spill;
 }
 
 static mr_status read_partition(mr_feed *feed, int32_t partition, bool *any, mr_error *err) {
     const mr_dataset *dataset = feed->config.dataset;
-    taking t = {.feed = feed, .partition = partition};
+    taking t = {.feed = feed, .partition = partition, .err = err};
     const mr_entry_sink sink = {take_entry, &t};
-    pthread_mutex_lock(&feed->lock);
-    bool room = has_room(feed, partition);
     int64_t number = feed->windows[partition].end;
-    pthread_mutex_unlock(&feed->lock);
-    if (!room) {
+    if (feed->config.spill) {
+        MR_TRY(take_back(feed, partition, any, err));
+        int64_t spilled = mr_spill_end(feed->config.spill, partition);
+        number = feed->windows[partition].end;
+        number = spilled > number ? spilled : number;
+    }
+    if (number >= end_of(feed, partition) || !wants_more(feed, partition)) {
         return MR_OK;
     }
     mr_status status = dataset->class->advance(dataset->state, partition, number, &sink, err);
     *any = *any || t.any;
-    return t.no_memory ? mr_fail_memory(err, sizeof(mr_held)) : status;
+    return outcome(&t, status, err);
 }
 
 static mr_status read_all(mr_feed *feed, bool *any, mr_error *err) {
@@ -313,6 +388,25 @@ void mr_feed_counts_of(mr_feed *feed, mr_feed_counts *out) {
     pthread_mutex_lock(&feed->lock);
     *out = feed->counts;
     pthread_mutex_unlock(&feed->lock);
+    if (feed->config.spill) {
+        mr_spill_counts spilled;
+        mr_spill_counts_of(feed->config.spill, &spilled);
+        out->spilled = spilled.entries;
+        out->spill_bytes = spilled.bytes;
+    }
+}
+
+void mr_feed_delivered(mr_feed *feed, int64_t sample) {
+    if (feed->saved < 0) {
+        atomic_store(&feed->kept_from, sample);
+    }
+}
+
+void mr_feed_saved(mr_feed *feed, int64_t sample) {
+    if (feed->saved >= 0) {
+        atomic_store(&feed->kept_from, feed->saved);
+    }
+    feed->saved = sample;
 }
 
 int64_t mr_feed_behind(mr_feed *feed) {
@@ -333,6 +427,14 @@ int64_t mr_feed_behind(mr_feed *feed) {
 }
 
 /* ---- Opening, closing ---- */
+static mr_status begin_spill(mr_feed *feed, mr_error *err) {
+    const mr_feed_config *c = &feed->config;
+    for (int32_t i = c->first_partition; c->spill && i < c->end_partition; i++) {
+        MR_TRY(mr_spill_begin(c->spill, i, feed->windows[i].first, err));
+    }
+    return MR_OK;
+}
+
 mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *err) {
     mr_feed *feed = mr_zalloc(1, sizeof *feed);
     *out = feed;
@@ -341,6 +443,8 @@ mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *er
     }
     feed->config = *config;
     feed->position = config->position;
+    atomic_init(&feed->kept_from, config->position);
+    feed->saved = config->position > 0 ? config->position : -1;
     pthread_mutex_init(&feed->lock, NULL);
     pthread_cond_init(&feed->came, NULL);
     pthread_cond_init(&feed->room, NULL);
@@ -352,6 +456,7 @@ mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *er
         feed->windows[i].first = feed->windows[i].end =
             mr_merge_number(&config->merge, i, config->position);
     }
+    MR_TRY(begin_spill(feed, err));
     return mr_threads_start(&feed->threads, 1, "mr-feed", read_on, feed, 0, err);
 }
 

@@ -4,7 +4,8 @@
  * One thread asks the source for what comes next of each partition and copies it here, in the
  * order of numbers; a number that is missing has a place of its own. Nothing is read further ahead
  * than a number of bytes, except what the next steps need: a partition that is fast waits for one
- * that is slow, and the stream keeps the rest. */
+ * that is slow, and the stream keeps the rest. Where there is a spill (spill.h), the rest goes
+ * there as long as it fits. */
 #ifndef MR_RUN_FEED_H
 #define MR_RUN_FEED_H
 
@@ -12,6 +13,7 @@
 
 #include "plan/merge.h"
 #include "run/read/dataset.h"
+#include "run/stream/spill.h"
 
 /* An entry in memory. All but its making is the consumer's. */
 typedef struct mr_held {
@@ -34,6 +36,7 @@ typedef struct mr_feed_config {
     int64_t end;                            /* no sample from here on is read */
     int64_t least;                          /* samples that may always be waiting */
     int64_t bytes;                          /* beyond that, as long as so many do not wait */
+    mr_spill *spill;                        /* where the rest waits; NULL: in the stream */
 } mr_feed_config;
 
 /* mr_feed_close is due even if opening failed. */
@@ -53,6 +56,12 @@ void mr_feed_take(mr_feed *feed, int64_t first, int64_t count, mr_held **out);
 typedef bool mr_feed_visit(void *user, int64_t sample, const mr_held *held);
 int64_t mr_feed_look(mr_feed *feed, int64_t first, int64_t end, mr_feed_visit *visit, void *user);
 
+/* Samples before this one were delivered, or a state was saved there. What was spilled stays as
+ * long as a run may go on from it: from the state before the last, which is the last that somebody
+ * has for certain; where there is none, from the beginning, which only the stream has. */
+void mr_feed_delivered(mr_feed *feed, int64_t sample);
+void mr_feed_saved(mr_feed *feed, int64_t sample);
+
 /* MR_OK: sample `before` may be there now, ask; MR_LATER: the moment of CLOCK_MONOTONIC (NULL:
  * none) has come; MR_E_CANCELLED; or why nothing comes any more. */
 mr_status mr_feed_wait(mr_feed *feed, int64_t before, const struct timespec *moment, mr_error *err);
@@ -62,6 +71,8 @@ typedef struct mr_feed_counts {
     int64_t missing;        /* numbers that did not */
     int64_t waiting;        /* entries now */
     int64_t newest;         /* time of the newest entry; 0: none came */
+    int64_t spilled;        /* entries that were spilled */
+    int64_t spill_bytes;    /* of files that they take now */
 } mr_feed_counts;
 void mr_feed_counts_of(mr_feed *feed, mr_feed_counts *out);
 

@@ -3,11 +3,13 @@
 #include "run/stream/live.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base64.h"
 #include "core/error.h"
+#include "core/hash.h"
 #include "core/memory.h"
 #include "plan/order.h"
 #include "plan/rehearsal.h"
@@ -21,6 +23,7 @@ struct mr_live {
     int64_t end;           /* no sample from here on; MR_MAX_SAMPLES: without end */
     int64_t news, replays; /* of a usual step */
     mr_feed *feed;
+    mr_spill *spill; /* NULL: none */
     mr_decisions *decisions;
 
     int64_t position;                   /* the next step to be planned begins here */
@@ -31,6 +34,7 @@ struct mr_live {
     int64_t noted_step;                 /* up to which the journal has a digest */
     _Atomic int64_t replayed, left_out, filled, kept, starved; /* see mr_stream_stats */
     mr_rehearsal *planned, *delivered;                         /* NULL: nothing is shown again */
+    mr_custom custom; /* for the policy of that name: the planned buffer, as the host sees it */
     mr_payloads payloads;
     mr_hearsay hearsay;                     /* what the trainer said ... */
     int64_t heard_planned, heard_delivered; /* ... and how much of it the buffers know */
@@ -97,6 +101,10 @@ static mr_status check_retention(const mr_live *live, mr_error *err) {
     return status;
 }
 
+static bool is_custom(const mr_live *live) {
+    return live->planned && live->config.pipeline->rehearse.policy == MR_REHEARSE_CUSTOM;
+}
+
 static mr_status open_rehearsal(mr_live *live, mr_error *err) {
     if (live->replays == 0) {
         return MR_OK;
@@ -106,23 +114,52 @@ static mr_status open_rehearsal(mr_live *live, mr_error *err) {
     live->kept = mr_rehearsal_count(live->delivered);
     mr_rehearsal_watch(live->planned, forget_payload, live);
     live->payloads.most_bytes = live->config.pipeline->rehearse.memory;
+    if (is_custom(live)) {
+        MR_TRY(mr_custom_open(&live->custom, live->config.policy, live->planned,
+                              live->config.pipeline->rehearse.size, err));
+    }
     return check_retention(live, err);
+}
+
+/* Ranks have folders of their own: what one has too early, another may not. */
+static mr_status open_spill(mr_live *live, mr_error *err) {
+    const mr_live_config *c = &live->config;
+    const mr_pace *pace = &c->pipeline->pace;
+    char folder[512];
+    if (pace->early != MR_EARLY_SPILL || c->replay) {
+        return MR_OK;
+    }
+    int size = c->world > 1 ? snprintf(folder, sizeof folder, "%s-%" PRId64, pace->spill, c->rank)
+                            : snprintf(folder, sizeof folder, "%s", pace->spill);
+    if (size >= (int)sizeof folder) {
+        return mr_fail(err, MR_E_PARAM, "the path of the folder to spill to is too long");
+    }
+    const mr_spill_config config = {
+        .folder = folder,
+        .id = mr_hash64(c->dataset->fingerprint, 32, 0),
+        .partitions = live->merge.partitions,
+        .bytes = pace->spill_bytes,
+    };
+    return mr_spill_open(&live->spill, &config, err);
 }
 
 static mr_status open_feed(mr_live *live, mr_error *err) {
     const mr_live_config *c = &live->config;
     const mr_rate_options *o = &mr_decisions_rate(live->decisions)->options;
+    bool leaves_out = o->early == MR_EARLY_THIN || o->early == MR_EARLY_DROP_OLDEST;
+    bool reads_all = live->replays > 0 || leaves_out; /* steps are not whole rounds */
     mr_merge_share share =
         mr_merge_share_of(&live->merge, live->position, live->news, c->world, c->rank);
     const mr_feed_config config = {
         .dataset = c->dataset,
         .merge = live->merge,
-        .first_partition = live->replays > 0 ? 0 : share.first_partition,
-        .end_partition = live->replays > 0 ? live->merge.partitions : share.end_partition,
+        .first_partition = reads_all ? 0 : share.first_partition,
+        .end_partition = reads_all ? live->merge.partitions : share.end_partition,
         .position = live->position,
         .end = live->end,
-        .least = o->early == MR_EARLY_HOLD ? 2 * live->news : 2 * o->most_waiting + live->news,
+        .least = leaves_out ? 2 * o->most_waiting + live->news : 2 * live->news,
         .bytes = c->bytes,
+        .spill = live->spill,
     };
     return mr_feed_open(&live->feed, &config, err);
 }
@@ -136,6 +173,7 @@ static mr_status open_decisions(mr_live *live, mr_error *err) {
         .batch = c->batch,
         .replays = live->replays,
         .world = c->world,
+        .rank = c->rank,
         .step = live->first_step,
         .journal = c->journal,
         .hearsay = &live->hearsay,
@@ -255,6 +293,7 @@ mr_status mr_live_open(mr_live **out, const mr_live_config *config, mr_error *er
     MR_TRY(open_decisions(live, err));
     MR_TRY(hear_the_past(live, err));
     live->config.state = NULL;
+    MR_TRY(open_spill(live, err));
     return open_feed(live, err);
 }
 
@@ -267,9 +306,11 @@ void mr_live_stop(mr_live *live) {
 void mr_live_close(mr_live *live) {
     if (live) {
         mr_feed_close(live->feed);
+        mr_spill_close(live->spill);
         mr_decisions_close(live->decisions);
         mr_rehearsal_free(live->planned);
         mr_rehearsal_free(live->delivered);
+        mr_custom_free(&live->custom);
         mr_payloads_free(&live->payloads);
         mr_extras_free(&live->extras);
         mr_hearsay_free(&live->hearsay);
@@ -311,6 +352,20 @@ static uint32_t epoch_of(const mr_live *live, int64_t step, int64_t slot) {
     return 1 + (uint32_t)(shown % UINT32_MAX);
 }
 
+static bool draw(const mr_live *live, const mr_live_step *step, int64_t slot,
+                 mr_representative *out) {
+    const mr_choices *choices = step->choices;
+    if (!choices) {
+        return mr_rehearsal_draw(live->planned, step->step, (uint32_t)slot, out);
+    }
+    if (slot >= choices->n_draws) {
+        return false;
+    }
+    *out = mr_rehearsal_at(live->planned, choices->draws[slot]);
+    out->weight = choices->weights[slot];
+    return true;
+}
+
 /* The slots of a step that are shown again are numbered over all ranks. Together with the new ones
  * every rank has as many rows. */
 static mr_status add_replays(mr_live *live, mr_live_step *step, int64_t replays, mr_error *err) {
@@ -322,7 +377,7 @@ static mr_status add_replays(mr_live *live, mr_live_step *step, int64_t replays,
         mr_merge_cut(all, c->world, c->rank + 1) - mr_merge_cut(step->count, c->world, c->rank + 1);
     for (int64_t slot = first; slot < end; slot++) {
         mr_representative drawn;
-        if (!mr_rehearsal_draw(live->planned, step->step, (uint32_t)slot, &drawn)) {
+        if (!draw(live, step, slot, &drawn)) {
             return MR_OK;
         }
         const mr_extra *extra = mr_extras_find(&live->extras, drawn.id);
@@ -363,15 +418,39 @@ static void keep_payloads(mr_live *live, const mr_live_step *step) {
     }
 }
 
+/* The buffer as it is at this step; what the host's policy says of it is in the journal before
+ * anybody sees a sample that it chose. */
+static mr_status advance_planned(mr_live *live, mr_live_step *step, int64_t replays,
+                                 mr_error *err) {
+    if (!is_custom(live)) {
+        return mr_rehearsal_advance(live->planned, step->step, err);
+    }
+    step->choices = mr_decisions_chosen(live->decisions, step->step);
+    if (step->choices) {
+        return mr_custom_follow(&live->custom, live->planned, step->choices, err);
+    }
+    MR_TRY(mr_custom_ask(&live->custom, live->planned, step->step, replays, &step->choices, err));
+    return mr_decisions_choose(live->decisions, step->choices, err);
+}
+
+static mr_status advance_delivered(mr_live *live, const mr_live_step *step, mr_error *err) {
+    if (step->choices) {
+        mr_rehearsal_choose(live->delivered, step->choices->places, step->choices->n_places);
+    }
+    MR_TRY(mr_rehearsal_advance(live->delivered, step->step, err));
+    mr_rehearsal_drew(live->delivered, step->drawn);
+    return offer(live->delivered, step, err);
+}
+
 static mr_status rehearse(mr_live *live, mr_live_step *step, int64_t replays, mr_error *err) {
     if (!live->planned) {
         return MR_OK;
     }
     MR_TRY(hear_planned(live, step->step, err));
-    MR_TRY(mr_rehearsal_advance(live->planned, step->step, err));
-    if (replays > 0 && mr_rehearsal_count(live->planned) > 0) {
-        MR_TRY(add_replays(live, step, replays, err));
-    }
+    MR_TRY(advance_planned(live, step, replays, err));
+    step->drawn = mr_rehearsal_count(live->planned) > 0 ? replays : 0;
+    mr_rehearsal_drew(live->planned, step->drawn);
+    MR_TRY(add_replays(live, step, step->drawn, err));
     MR_TRY(offer(live->planned, step, err));
     keep_payloads(live, step);
     return MR_OK;
@@ -434,7 +513,8 @@ static mr_status decide_now(mr_live *live, int64_t reach, mr_rate_decision *out,
     const mr_rate *rate = mr_decisions_rate(live->decisions);
     const uint32_t keep = rate->keep;
     bool thins = keep < MR_KEEP_ALL;
-    int64_t passed, drops = rate->options.early == MR_EARLY_DROP_OLDEST ? INT64_MAX : live->news;
+    const int64_t take = mr_rate_usual(rate).take;
+    int64_t passed, drops = rate->options.early == MR_EARLY_DROP_OLDEST ? INT64_MAX : take;
     mr_rate_view view = {
         .now = mr_monotonic_ns(),
         .waiting = reach - live->position,
@@ -442,9 +522,48 @@ static mr_status decide_now(mr_live *live, int64_t reach, mr_rate_decision *out,
     };
     view.chosen = count_chosen(live, rate->keep, live->position, reach, drops, &passed);
     mr_status status = mr_decisions_next(live->decisions, &view, out, &live->until, err);
-    live->before = thins ? reach : live->position + live->news - 1;
+    live->before = thins ? reach : live->position + take - 1;
     if (status == MR_LATER && rate->keep > keep) {
         live->until = view.now; /* more is chosen now: ask again */
+    }
+    return status;
+}
+
+enum { LOOK_AGAIN = 1000000 }; /* nanoseconds */
+
+/* A replay asks no policy, and ranks that follow neither policy nor clock: what the journal does
+ * not have is not shown. */
+static bool is_beyond_journal(const mr_live *live, bool is_known) {
+    bool follows = mr_decisions_follows(live->decisions);
+    int64_t step = mr_decisions_rate(live->decisions)->step;
+    bool lacks_choices = is_custom(live) && !mr_decisions_has_chosen(live->decisions, step);
+    return (follows && !is_known) || ((follows || live->config.replay) && lacks_choices);
+}
+
+static mr_status wait_for_journal(mr_live *live) {
+    live->before = INT64_MAX - 1;
+    live->until = live->config.replay ? INT64_MAX : mr_monotonic_ns() + LOOK_AGAIN;
+    return MR_LATER;
+}
+
+static mr_status decide_known(mr_live *live, int64_t reach, mr_rate_decision *out, mr_error *err) {
+    if (has_enough(live, out, reach)) {
+        return mr_decisions_next(live->decisions, NULL, out, &live->until, err);
+    }
+    return reach == live->end ? decide_last(live, out, err) : MR_LATER;
+}
+
+static mr_status decide_new(mr_live *live, int64_t reach, mr_rate_decision *out, mr_error *err) {
+    if (reach == live->end) { /* nothing more comes that thinning could wait for */
+        mr_decisions_keep(live->decisions);
+    }
+    const mr_rate_decision usual = mr_rate_usual(mr_decisions_rate(live->decisions));
+    if (reach < live->end || has_enough(live, &usual, reach)) {
+        return decide_now(live, reach, out, err);
+    }
+    mr_status status = decide_last(live, out, err);
+    if (status == MR_END) {
+        MR_TRY(mr_decisions_end(live->decisions, err));
     }
     return status;
 }
@@ -457,19 +576,21 @@ static mr_status decide(mr_live *live, mr_rate_decision *out, mr_error *err) {
     if (live->position == live->end) {
         return MR_END;
     }
-    if (mr_decisions_known(live->decisions, out)) {
-        return has_enough(live, out, reach)
-                   ? mr_decisions_next(live->decisions, NULL, out, &live->until, err)
-               : reach == live->end ? decide_last(live, out, err)
-                                    : MR_LATER;
+    if (live->planned) {
+        mr_decisions_count(live->decisions, mr_rehearsal_offered(live->planned),
+                           mr_rehearsal_drawn(live->planned), mr_rehearsal_count(live->planned));
     }
-    if (reach == live->end) { /* nothing more comes that thinning could wait for */
-        mr_decisions_keep(live->decisions);
+    if (mr_decisions_follows(live->decisions)) {
+        MR_TRY(mr_decisions_look(live->decisions, err));
     }
-    const mr_rate_decision usual = {.take = live->news,
-                                    .keep = mr_decisions_rate(live->decisions)->keep};
-    bool is_last = reach == live->end && !has_enough(live, &usual, reach);
-    return is_last ? decide_last(live, out, err) : decide_now(live, reach, out, err);
+    bool is_known = mr_decisions_known(live->decisions, out);
+    if (is_known && out->take == 0 && out->replay == 0) {
+        return MR_END;
+    }
+    if (is_beyond_journal(live, is_known)) {
+        return wait_for_journal(live);
+    }
+    return is_known ? decide_known(live, reach, out, err) : decide_new(live, reach, out, err);
 }
 
 /* ---- Steps ---- */
@@ -650,6 +771,8 @@ void mr_live_forget(mr_live_step *step) {
         mr_held_release(step->rows[i].recalled);
         mr_free(step->rows[i].extra);
     }
+    mr_choices_free(step->choices);
+    step->choices = NULL;
     step->is_planned = false;
 }
 
@@ -675,14 +798,14 @@ mr_status mr_live_delivered(mr_live *live, mr_live_step *step, mr_error *err) {
     if (live->delivered) {
         keep_recalled(live, step);
         status = hear_delivered(live, step->step, err);
-        status = status == MR_OK ? mr_rehearsal_advance(live->delivered, step->step, err) : status;
-        status = status == MR_OK ? offer(live->delivered, step, err) : status;
+        status = status == MR_OK ? advance_delivered(live, step, err) : status;
         live->kept = mr_rehearsal_count(live->delivered);
     }
     for (int64_t i = 0; i < step->n_rows; i++) {
         live->replayed += step->rows[i].is_replay;
     }
     live->delivered_step = step->step + 1;
+    mr_feed_delivered(live->feed, step->end);
     mr_live_forget(step);
     return status;
 }
@@ -716,6 +839,8 @@ void mr_live_stats(const mr_live *live, mr_stream_stats *out) {
         .filled = live->filled,
         .kept = live->kept,
         .starved_ns = live->starved,
+        .spilled = counts.spilled,
+        .spill_bytes = counts.spill_bytes,
     };
 }
 
@@ -726,6 +851,7 @@ size_t mr_live_state_bytes(const mr_live *live) {
 mr_status mr_live_save(const mr_live *live, mr_state *state, mr_error *err) {
     state->is_stream = true;
     state->step = live->delivered_step;
+    mr_feed_saved(live->feed, state->position);
     return live->delivered
                ? mr_rehearsal_save(live->delivered, &state->rehearsal, &state->rehearsal_size, err)
                : MR_OK;

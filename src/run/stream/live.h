@@ -11,6 +11,7 @@
 #include "plan/schedule.h"
 #include "plan/share.h"
 #include "plan/state.h"
+#include "run/stream/custom.h"
 #include "run/stream/extras.h"
 #include "run/stream/feed.h"
 
@@ -34,6 +35,8 @@ typedef struct mr_live_step {
     int64_t count;     /* of them */
     mr_live_row *rows; /* of this rank */
     int64_t n_rows;
+    int64_t drawn;       /* samples shown again, of all ranks */
+    mr_choices *choices; /* of the host's policy; NULL: it has none */
 } mr_live_step;
 
 typedef struct mr_live mr_live;
@@ -48,6 +51,7 @@ typedef struct mr_live_config {
     const mr_state *state;
     const char *journal; /* NULL: none; see decisions.h */
     bool replay;
+    const mr_policy *policy; /* NULL: none */
 } mr_live_config;
 
 /* mr_live_close is due even if opening failed. */

@@ -74,12 +74,18 @@ static mr_status read_entry(replay *r, int64_t kind, const mr_entry *entry, mr_e
     return status;
 }
 
-static mr_status read_journal(replay *r, const char *folder, mr_error *err) {
+/* Partition 0 says what the run was, each rank's own what it delivered. */
+static mr_status read_journal(replay *r, const char *folder, uint32_t rank, mr_error *err) {
     mr_journal_reader *reader = NULL;
     mr_entry entry;
     uint64_t run[2];
     int64_t kind = 0;
-    MR_TRY(mr_journal_reader_open(&reader, folder, run, err));
+    r->n_notes = 0;
+    mr_status opened = mr_journal_reader_open(&reader, folder, rank, run, rank > 0 ? NULL : err);
+    if (opened == MR_E_NOT_FOUND && rank > 0) {
+        return MR_OK; /* it said nothing */
+    }
+    MR_TRY(opened);
     mr_status status = MR_OK;
     while (status == MR_OK && (status = mr_journal_next(reader, &kind, &entry, err)) == MR_OK) {
         status = read_entry(r, kind, &entry, err);
@@ -89,8 +95,13 @@ static mr_status read_journal(replay *r, const char *folder, mr_error *err) {
 }
 
 /* ---- Running ---- */
+static uint32_t world_of(const replay *r) {
+    int64_t world = json_integer_value(json_object_get(r->run, "world"));
+    return world > 0 && world < UINT32_MAX ? (uint32_t)world : 1;
+}
+
 static mr_status open_run(replay *r, const char *folder, const mr_op_class *const *extra_ops,
-                          uint32_t threads, mr_error *err) {
+                          uint32_t threads, uint32_t rank, mr_error *err) {
     mr_options options = MR_OPTIONS_INIT;
     char *text = json_dumps(json_object_get(r->run, "pipeline"), 0);
     if (!text) {
@@ -102,6 +113,8 @@ static mr_status open_run(replay *r, const char *folder, const mr_op_class *cons
     options.threads = threads;
     options.seed = json_integer_value(json_object_get(r->run, "seed"));
     options.batch = json_integer_value(json_object_get(r->run, "batch"));
+    options.world = world_of(r);
+    options.rank = rank;
     options.digest = true;
     options.journal = folder;
     options.replay = true;
@@ -114,21 +127,21 @@ static void extend(note *own, const mr_batch *batch) {
     own->now = mr_hash(words, sizeof words);
 }
 
-static mr_status take_step(replay *r, mr_replay_result *out, mr_error *err) {
+/* Of several ranks, steps are those of rank 0, samples those of all. */
+static mr_status take_step(replay *r, int64_t step, mr_replay_result *out, mr_error *err) {
     const int64_t patience = 30000000000;
     mr_batch *batch = NULL;
     mr_status status = mr_loader_next_within(r->loader, patience, &batch, err);
     if (status == MR_LATER || status == MR_END) {
         return mr_fail(err, MR_E_STATE, "the stream ends before step %" PRId64 " of the journal",
-                       out->steps);
+                       step);
     }
     MR_TRY(status);
     for (int64_t i = 0; i < r->n_notes; i++) {
-        if (out->steps >= r->notes[i].first && out->steps < r->notes[i].end) {
+        if (step >= r->notes[i].first && step < r->notes[i].end) {
             extend(&r->notes[i], batch);
         }
     }
-    out->steps++;
     out->samples += mr_batch_size(batch);
     mr_batch_unref(batch);
     return MR_OK;
@@ -142,8 +155,10 @@ static int64_t last_step(const replay *r) {
     return end;
 }
 
-static mr_status compare(const replay *r, mr_replay_result *out, mr_error *err) {
-    mr_loader_digest(r->loader, out->digest);
+static mr_status compare(const replay *r, uint32_t rank, mr_replay_result *out, mr_error *err) {
+    if (rank == 0) {
+        mr_loader_digest(r->loader, out->digest);
+    }
     for (int64_t i = 0; i < r->n_notes; i++) {
         char now[33];
         mr_hash_hex(r->notes[i].now, now);
@@ -158,19 +173,38 @@ static mr_status compare(const replay *r, mr_replay_result *out, mr_error *err) 
     return MR_OK;
 }
 
+static mr_status run_rank(replay *r, const char *folder, const mr_op_class *const *extra_ops,
+                          uint32_t threads, uint32_t rank, mr_replay_result *out, mr_error *err) {
+    MR_TRY(open_run(r, folder, extra_ops, threads, rank, err));
+    for (int64_t step = 0, end = last_step(r); step < end; step++) {
+        MR_TRY(take_step(r, step, out, err));
+        out->steps += rank == 0;
+    }
+    return compare(r, rank, out, err);
+}
+
+static void close_run(replay *r) {
+    mr_loader_close(r->loader);
+    mr_pipeline_free(r->pipeline);
+    r->loader = NULL;
+    r->pipeline = NULL;
+}
+
 static mr_status run(replay *r, const char *folder, const mr_op_class *const *extra_ops,
                      uint32_t threads, mr_replay_result *out, mr_error *err) {
-    MR_TRY(read_journal(r, folder, err));
+    MR_TRY(read_journal(r, folder, 0, err));
     if (r->n_notes == 0) {
         mr_fail(err, MR_E_NOT_FOUND, "the journal has no digest to compare with");
         mr_hint(err, "a run notes one whenever its state is saved, if it computes digests");
         return MR_E_NOT_FOUND;
     }
-    MR_TRY(open_run(r, folder, extra_ops, threads, err));
-    for (int64_t end = last_step(r); out->steps < end;) {
-        MR_TRY(take_step(r, out, err));
+    MR_TRY(run_rank(r, folder, extra_ops, threads, 0, out, err));
+    for (uint32_t rank = 1; rank < world_of(r); rank++) {
+        close_run(r);
+        MR_TRY(read_journal(r, folder, rank, err));
+        MR_TRY(run_rank(r, folder, extra_ops, threads, rank, out, err));
     }
-    return compare(r, out, err);
+    return MR_OK;
 }
 
 mr_status mr_replay(const char *folder, const mr_op_class *const *extra_ops, uint32_t threads,
@@ -179,8 +213,7 @@ mr_status mr_replay(const char *folder, const mr_op_class *const *extra_ops, uin
     mr_replay_result result = {.steps = 0};
     mr_status status = run(&r, folder, extra_ops, threads, &result, err);
     mr_give_sized(out, &result, sizeof result);
-    mr_loader_close(r.loader);
-    mr_pipeline_free(r.pipeline);
+    close_run(&r);
     json_decref(r.run);
     mr_free(r.notes);
     return status;
