@@ -30,18 +30,21 @@ def seed_all(*key):
     np.random.seed(value & 0xFFFFFFFF)
 
 
-def _states():
+def states():
+    """Of the three of this process."""
     return torch.default_generator.get_state(), random.getstate(), np.random.get_state()
 
 
-def _set_states(states):
-    torch.default_generator.set_state(states[0])
-    random.setstate(states[1])
-    np.random.set_state(states[2])
+def set_states(found):
+    """To what states() gave."""
+    torch.default_generator.set_state(found[0])
+    random.setstate(found[1])
+    np.random.set_state(found[2])
 
 
-def _equal(a, b):
-    return torch.equal(a[0], b[0]) and a[1] == b[1] and a[2][2] == b[2][2] and \
+def equal(a, b):
+    """Whether nothing was drawn between two states."""
+    return torch.equal(a[0], b[0]) and a[1] == b[1] and a[2][2:] == b[2][2:] and \
         (a[2][1] == b[2][1]).all()
 
 
@@ -53,21 +56,21 @@ class Apart:
         self._key, self._states, self._begun = key, None, None
 
     def __enter__(self):
-        self._program = _states()
+        self._program = states()
         if self._states is None:
             seed_all(*self._key)
-            self._begun = _states()
+            self._begun = states()
         else:
-            _set_states(self._states)
+            set_states(self._states)
         return self
 
     def __exit__(self, *_):
-        self._states = _states()
-        _set_states(self._program)
+        self._states = states()
+        set_states(self._program)
 
     def drew(self):
         """Whether anything was drawn from them yet."""
-        return self._states is not None and not _equal(self._begun, self._states)
+        return self._states is not None and not equal(self._begun, self._states)
 
 
 def made_for(apart, *key):

@@ -69,6 +69,40 @@ class Seeded:
                           key if isinstance(key, int) else number, error)
 
 
+class SeededWhereDrawn(Seeded):
+    """The same samples for less: as long as none was seen to draw, generators are not seeded, only looked
+    at after each batch. One that has drawn is made again, seeded, and so are all after it. At first
+    one sample is looked at alone, so that of datasets that always draw only that one is made twice."""
+
+    fewest = 8  # samples for which looking costs less than seeding
+
+    def __init__(self, dataset, seed, apart):
+        super().__init__(dataset, seed, apart)
+        self.draws, self.known = False, False
+
+    def __getitems__(self, keys):
+        self.last = keys[-1][:2]
+        if self.draws or len(keys) < self.fewest:
+            return [self[key] for key in keys]
+        groups = [keys] if self.known else [keys[:1], keys[1:]]
+        self.known = True
+        return [sample for group in groups for sample in self.undrawn(group) or map(self.__getitem__, group)]
+
+    def undrawn(self, keys):
+        """The samples, or None where one has drawn or fails."""
+        if self.draws:
+            return None
+        before = _random.states()
+        try:
+            samples = [self.dataset[key] for _, _, key in keys]
+        except Exception:  # pylint: disable=broad-except
+            samples = None  # made once more alone, it says so
+        self.draws = not _random.equal(before, _random.states())
+        if self.draws and self.apart:
+            _random.set_states(before)
+        return None if self.draws else samples
+
+
 class SeededAtOnce(Seeded):
     """Of a dataset that gives the samples of a batch together. Draws are those of its first sample."""
 
@@ -207,7 +241,7 @@ class Watched:
         """"processes", "threads" or, as long as there is no telling, None. Processes where the
         consumer waits, the dataset computes, and its threads wait for each other."""
         elapsed = time.perf_counter_ns() - self.began
-        if elapsed < 300_000_000 or self.inside == 0:
+        if elapsed < 100_000_000 or self.inside == 0:
             return None
         waits, computes = self.waited > elapsed / 5, self.cpu * 10 * threads > self.inside
         if waits and computes and self.cpu < self.inside * 3 / 4 and min(threads, os.cpu_count() or 1) > 1:
@@ -340,11 +374,10 @@ class Planned:
     """A native loader plans; what it makes of a step, numbers of samples, goes to the workers. They
     are asked ahead, so the state of each step waits until its batch is delivered."""
 
-    def __init__(self, dataset, shape, options, seed, place, at_once=False):
+    def __init__(self, dataset, shape, options, seed, place, kind):
         self.plan = law_loader(dataset, shape, options, seed, *place, True)
         self.auto_collation, self.delivered, self.states = options.auto_collation, None, deque()
-        self.inner = workers_of_torch(options, dataset, self.keys, seed,
-                                      AtOnce if at_once else Seeded)
+        self.inner = workers_of_torch(options, dataset, self.keys, seed, kind)
 
     def __len__(self):
         return len(self.plan)
@@ -431,7 +464,8 @@ class Sampled(Counted):
         self.sampler, self.first, self.dataset = sampler, 0, dataset
         self.threads = threads
         self.inner = None if threads else workers_of_torch(
-            options, dataset, self.keys, seed, SeededAtOnce if gives_many(dataset) else Seeded)
+            options, dataset, self.keys, seed,
+            SeededAtOnce if gives_many(dataset) else SeededWhereDrawn)
 
     def __len__(self):
         return len(self.sampler)

@@ -12,12 +12,14 @@ import weakref
 from typing import Any, Callable, Iterator
 
 import torch
-from torch.utils.data import (BatchSampler, IterableDataset, Sampler, SequentialSampler,
+from torch.utils.data import (BatchSampler, DistributedSampler, IterableDataset, SequentialSampler,
                               default_collate, default_convert)
 
 from . import _host, _random, _world
 from ._errors import SampleError, StateError
-from ._torch_work import Engine, Planned, Sampled, Stream, gives_many, is_unlike, law_loader, place_of
+from ._lookout import Lookout
+from ._torch_work import (AtOnce, Engine, Planned, Sampled, Seeded, SeededWhereDrawn, Stream, gives_many,
+                          is_unlike, law_loader, place_of)
 from ._translate import Translation, translate  # noqa: F401
 
 _OBJECT = ("object", [("object", "int64", (), "")])
@@ -59,40 +61,51 @@ def _array_shape(samples: list) -> "tuple | None":
     return (structure, fields) if fixed else None
 
 
-class _Order(Sampler):
+class _Order(DistributedSampler):
     """The order of the law over the whole dataset, as a sampler: for programs that look at
     loader.sampler or build another loader from it. Each iteration is the next epoch, or that of
-    set_epoch(), which is also the loader's."""
+    set_epoch(), which is also the loader's. It is of this kind so that nobody shares it out again:
+    the loader itself does. A loader that is made from it takes its rank's share, share_out()."""
 
-    def __init__(self, loader: "DataLoader", options: "_Options"):
-        self._loader, self._options = weakref.ref(loader), options
+    def __init__(self, loader: "DataLoader", options: "_Options"):  # pylint: disable=super-init-not-called
+        self._loader, self._options, self._is_share = weakref.ref(loader), options, False
         self._dataset, self.epoch, self._seed = loader.dataset, 0, loader._seed()
+        self._place_given = loader.rank, loader.world
+
+    def share_out(self) -> None:
+        self._is_share = True
 
     def __iter__(self) -> Iterator[int]:
         epoch, loader = self.epoch, self._loader()
         self.epoch += 1
         if loader is not None:
             self._seed = loader._seed()
-        if not self._options.shuffle:
+        place = _world.detect(*self._place_given) if self._is_share else (0, 1)
+        if not self._options.shuffle and place[1] == 1:
             yield from range(len(self))
             return
-        plan = law_loader(self._dataset, _OBJECT, self._options, self._seed, 0, 1, True)
+        plan = law_loader(self._dataset, _OBJECT, self._options, self._seed, *place, True)
         plan.set_epoch(epoch)
         for batch in plan:
             yield from batch.samples.tolist()
         plan.close()
 
     def __len__(self) -> int:
-        return len(self._dataset)
+        if not self._is_share:
+            return len(self._dataset)
+        world, batch = _world.detect(*self._place_given)[1], self._options.batch_size or 1
+        steps, rest = divmod(len(self._dataset), batch * world)
+        return steps * batch if not rest or self._options.drop_last else (steps + 1) * batch \
+            if world > 1 else len(self._dataset)
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch, loader = epoch, self._loader()
         if loader is not None:
             loader.set_epoch(epoch)
 
-    def world(self) -> int:
-        loader = self._loader()
-        return _world.detect(*loader._place_given)[1] if loader is not None else 1
+    def whole_of(self) -> int:
+        """Of how many ranks it has the samples."""
+        return 1 if self._is_share else _world.detect(*self._place_given)[1]
 
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_loader": self._loader()}
@@ -107,17 +120,18 @@ class _InOrder(_Order, SequentialSampler):
 
 
 class _Batches(BatchSampler):
-    """That order in batches. It is the whole of it also where there are several ranks."""
+    """That order in batches, or another's that was put in its place. Of several ranks it has those of all."""
 
     def __iter__(self) -> Iterator[list]:
-        if self.sampler.world() > 1:
+        world = self.sampler.whole_of() if isinstance(self.sampler, _Order) else 1
+        if world > 1:
             warnings.warn("loader.batch_sampler has the batches of all ranks, and this process is one of "
-                          f"{self.sampler.world()}: whoever iterates over it must share them out. The "
-                          "loader itself does", RuntimeWarning, stacklevel=2)
+                          f"{world}: whoever iterates over it must share them out. The loader itself does",
+                          RuntimeWarning, stacklevel=2)
         return super().__iter__()
 
     def set_epoch(self, epoch: int) -> None:
-        self.sampler.set_epoch(epoch)
+        getattr(self.sampler, "set_epoch", lambda _: None)(epoch)
 
 
 class _Options:
@@ -138,7 +152,7 @@ class _Options:
         return values
 
 
-class DataLoader:
+class DataLoader(torch.utils.data.DataLoader):
     """torch.utils.data.DataLoader's arguments, attributes and behaviour, and besides:
 
     The order depends on seed and epoch alone, or is the sampler's. state_dict() and load_state_dict()
@@ -151,10 +165,17 @@ class DataLoader:
     an iterable dataset tell ranks apart themselves.
     workers: "threads" of this process; "processes", those of torch's loader; "auto": threads, unless
     samples draw from global generators, the dataset gives whole batches (__getitems__), worker_init_fn
-    or multiprocessing_context is given, or threads are seen to wait for each other under the GIL.
+    or multiprocessing_context is given, a sample is seen to be made under the GIL for longer than a
+    moment, or threads are seen to wait for each other under it.
 
     Each iteration is one epoch; one that is left early is followed by the next epoch. There is one
-    iteration at a time: a new one ends the one before it."""
+    iteration at a time: a new one ends the one before it.
+
+    Nothing of torch's class is used: it is the base because programs ask whether a loader is of it, and
+    make another from its attributes. So each argument is an attribute of its name, but for shuffle."""
+
+    # accelerate takes a loader as it is that was prepared already, as one that knows its rank must be.
+    _is_accelerate_prepared = True
 
     def __init__(self, dataset: Any, batch_size: "int | None" = 1, shuffle: "bool | None" = None,
                  sampler: Any = None, batch_sampler: Any = None, num_workers: int = 0,
@@ -165,6 +186,7 @@ class DataLoader:
                  prefetch_factor: "int | None" = None, persistent_workers: bool = False,
                  pin_memory_device: str = "", in_order: bool = True, seed: "int | None" = None,
                  rank: "int | None" = None, world: "int | None" = None, workers: str = "auto"):
+        # pylint: disable=super-init-not-called
         self._iterable = isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__")
         self.dataset, self.num_workers, self.workers = dataset, num_workers, workers
         self.timeout, self.worker_init_fn, self.in_order = timeout, worker_init_fn, in_order
@@ -178,20 +200,20 @@ class DataLoader:
         self.batch_size, self.drop_last = batch_size, drop_last
         auto_collation = batch_size is not None or batch_sampler is not None
         self.collate_fn = collate_fn or (default_collate if auto_collation else default_convert)
-        self._has_collate = collate_fn is not None or not auto_collation
+        self._has_collate = not auto_collation or self.collate_fn is not default_collate
         self._options = _Options(
             batch_size=batch_size, shuffle=bool(shuffle), drop_last=drop_last,
             auto_collation=auto_collation, collate_fn=self.collate_fn, num_workers=num_workers,
             timeout=timeout, worker_init_fn=worker_init_fn, pin_memory=pin_memory,
             multiprocessing_context=multiprocessing_context, prefetch_factor=prefetch_factor,
             persistent_workers=persistent_workers)
-        self._seed_given, self._seed_here = seed, torch.initial_seed()
+        self.seed, self._seed_here = seed, torch.initial_seed()
         self._seed_of_state: "int | None" = None
-        self._place_given = rank, world
+        self.rank, self.world = rank, world
         self._place = _world.detect(rank, world)
         self._work: Any = None
         self._saved: Any = None
-        self._shape: Any = None
+        self._found: Any = None  # by _look()
         self._begun, self._iteration, self._next_epoch = False, 0, None
         self._set_samplers(sampler, batch_sampler)
 
@@ -239,7 +261,11 @@ class DataLoader:
             self.sampler = self.batch_sampler = None
             return
         order = _Order if self._options.shuffle else _InOrder
-        self.sampler = sampler if sampler is not None else order(self, self._options)
+        self.sampler = sampler if sampler is not None else order(self, self._options) \
+            if batch_sampler is None else SequentialSampler(self.dataset)
+        for given in (sampler, getattr(self._sampler, "sampler", None)):
+            if isinstance(given, _Order):
+                given.share_out()
         if batch_sampler is not None:
             self.batch_sampler = batch_sampler
         elif self.batch_size is None:
@@ -251,8 +277,8 @@ class DataLoader:
     # ---- Opening ----
 
     def _seed(self) -> int:
-        if self._seed_given is not None:
-            return self._seed_given % 2**53
+        if self.seed is not None:
+            return self.seed % 2**53
         if self._seed_of_state is not None:
             return self._seed_of_state
         if self.generator is not None:
@@ -262,7 +288,7 @@ class DataLoader:
 
     def _settled(self) -> Any:
         """What makes the batches, for the rank and world of this moment until the first batch."""
-        found = _world.detect(*self._place_given, warn=not self._begun)
+        found = _world.detect(self.rank, self.world, warn=not self._begun)
         if found != self._place and self._begun:
             raise _world.changed(self._place, found)
         if self._work is None or found != self._place:
@@ -286,29 +312,38 @@ class DataLoader:
             sampler = self._sampler if self.batch_sampler is None else self.batch_sampler
             return Sampled(self.dataset, self._options, self._seed(), sampler,
                            self.workers == "threads")
-        shape, draws = self._look()
+        shape, draws, holds = self._look()
         at_once = not draws and self.batch_size is not None and gives_many(self.dataset)
         processes = self.workers == "processes" or self.workers == "auto" and (
-            draws or at_once or self.num_workers > 0 and (self.worker_init_fn is not None or
+            draws or at_once or self.num_workers > 0 and (holds or self.worker_init_fn is not None or
                                                self.multiprocessing_context is not None))
         if draws and self.workers == "threads":
             warnings.warn("the dataset draws from the generators of torch, random or numpy, which all "
                           'threads of a program share: what it draws does not repeat. workers="auto" '
                           'or "processes" makes it', RuntimeWarning, stacklevel=5)
         if processes:
-            return Planned(self.dataset, shape, self._options, self._seed(), self._place, at_once)
+            return self._planned()
         watch = self.workers == "auto" and self.num_workers > 1
         return Engine(self.dataset, shape, self._options, self._seed(), self._place, watch)
 
+    def _planned(self) -> Planned:
+        shape, draws, _ = self._look()
+        many = self.batch_size is not None and gives_many(self.dataset)
+        kind = Seeded if draws else AtOnce if many else SeededWhereDrawn
+        return Planned(self.dataset, shape, self._options, self._seed(), self._place, kind)
+
     def _look(self) -> tuple:
-        """Looks at two samples: whether they are arrays, and whether they draw from generators."""
-        if self._shape is None:
+        """Looks at two samples: whether they are arrays, whether they draw from generators, and whether
+        making the second, for which all is loaded, takes long and holds the lock of the interpreter."""
+        if self._found is None:
             apart = _random.Apart(self._seed(), 0, 0, _random.SAMPLE)
-            with apart:
-                samples = [self.dataset[i] for i in range(min(2, len(self.dataset)))]
+            lookout = Lookout(self.workers == "auto" and self.num_workers > 0)
+            with apart, lookout:
+                samples = [lookout.watch(self.dataset.__getitem__, i)
+                           for i in range(min(2, len(self.dataset)))]
             arrays = None if self._has_collate else _array_shape(samples)
-            self._shape = arrays or _OBJECT, apart.drew()
-        return self._shape
+            self._found = arrays or _OBJECT, apart.drew(), lookout.holds()
+        return self._found
 
     # ---- Iterating ----
 
@@ -355,7 +390,7 @@ class DataLoader:
         if state["position"] == state["samples"]:
             return None
         self._close(self._work)  # threads end before processes are forked
-        self._work = Planned(self.dataset, self._shape[0], self._options, self._seed(), self._place)
+        self._work = self._planned()
         self._work.load(state)
         return self._work.batches()
 
@@ -364,7 +399,7 @@ class DataLoader:
         state = place_of(self._work.state(), self.dataset, _OBJECT, self._options, self._seed(),
                          *self._place)
         self._close(self._work)
-        self._shape = _OBJECT, self._shape[1]
+        self._found = _OBJECT, *self._found[1:]
         self._work = self._make()
         self._work.load(state)
         return self._work.batches()
@@ -402,7 +437,7 @@ class DataLoader:
 
     def load_state_dict(self, state: dict) -> None:
         """Goes on from a state. Where no seed was given, its seed is taken over."""
-        if self._seed_given is None and isinstance(state.get("seed"), int) and \
+        if self.seed is None and isinstance(state.get("seed"), int) and \
                 state["seed"] != self._seed():
             self._seed_of_state = state["seed"]
             self.close()
@@ -415,16 +450,16 @@ class DataLoader:
         try:
             self._work.load(state)
         except StateError as first:
-            if self._shape is None or self._shape[0] is _OBJECT:
+            if self._found is None or self._found[0] is _OBJECT:
                 raise
-            work, shape = self._work, self._shape
-            self._shape = _OBJECT, shape[1]  # that of a loader whose samples were found to differ
+            work, found = self._work, self._found
+            self._found = _OBJECT, *found[1:]  # that of a loader whose samples were found to differ
             self._work = self._make()
             try:
                 self._work.load(state)
             except StateError:
                 self._close(self._work)
-                self._work, self._shape = work, shape
+                self._work, self._found = work, found
                 raise first from None
             self._close(work)
 

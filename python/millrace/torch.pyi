@@ -3,6 +3,7 @@ from os import PathLike
 from typing import Any, Callable, Iterable, Iterator, Literal, NamedTuple
 
 from torch import Generator
+from torch.utils.data import DataLoader as _DataLoader
 
 from . import Loader, Pipeline
 
@@ -30,23 +31,10 @@ class Translation:
 
 def translate(loader: Any, folder: str | PathLike[str] | None = None) -> Translation: ...
 
-class DataLoader:
-    dataset: Any
-    batch_size: int | None
-    num_workers: int
-    drop_last: bool
-    pin_memory: bool
-    pin_memory_device: str
-    timeout: float
-    worker_init_fn: Callable[[int], Any] | None
-    multiprocessing_context: Any
-    generator: Generator | None
-    prefetch_factor: int | None
-    persistent_workers: bool
-    in_order: bool
-    sampler: Any
-    batch_sampler: Any
-    collate_fn: Callable[..., Any]
+class DataLoader(_DataLoader[Any]):
+    seed: int | None
+    rank: int | None
+    world: int | None
     workers: str
     def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
                  sampler: Iterable[Any] | None = None,

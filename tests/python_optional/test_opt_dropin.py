@@ -266,6 +266,47 @@ def test_draws_in_collate_fn_repeat():
     assert runs[0] == runs[1] == runs[2]
 
 
+class Seldom(Pairs):
+    """Draws for some samples, and not for the first two."""
+
+    def __getitem__(self, i):
+        return Noisy.__getitem__(self, i)[:4] + (i,) if i % 5 == 3 else (torch.zeros(2), 0, 0.0, 0.0, i)
+
+
+@pytest.mark.parametrize("sampler", [False, True])
+def test_samples_that_seldom_draw_are_as_if_generators_were_always_seeded(sampler):
+    def batches(dataset, workers):
+        order = {"sampler": range(N - 1, -1, -1)} if sampler else {"shuffle": True}
+        loader = mine(dataset, batch_size=9, num_workers=workers, workers="processes", **order)
+        return [{row[-1]: row[:4] for batch in plain(loader) for row in zip(*batch)} for _ in range(2)]
+    always = batches(Noisy(), 1)
+    for workers in (0, 1, 3):
+        torch.manual_seed(workers)
+        np.random.normal()  # leaves one for the next
+        for epoch, want in zip(batches(Seldom(), workers), always):
+            assert len(epoch) == N
+            for i, drawn in epoch.items():
+                assert drawn == (want[i] if i % 5 == 3 else ([0, 0], 0, 0.0, 0.0))
+
+
+def test_generators_of_the_program_stay_where_samples_seldom_draw():
+    torch.manual_seed(3)
+    want = torch.rand(1)
+    torch.manual_seed(3)
+    list(mine(Seldom(), batch_size=9, workers="processes"))
+    assert torch.rand(1) == want
+
+
+def test_one_number_left_of_a_pair_counts_as_drawn():
+    from millrace import _random
+    np.random.seed(1)
+    np.random.normal()
+    before = _random.states()
+    assert _random.equal(before, _random.states())
+    np.random.normal()
+    assert not _random.equal(before, _random.states())
+
+
 def test_threads_with_draws_are_warned_of():
     with pytest.warns(RuntimeWarning, match="does not repeat"):
         list(noisy(num_workers=2, workers="threads"))
@@ -368,7 +409,7 @@ def test_a_dataset_that_sleeps_stays_in_threads():
     (2, 1.9, 0.9, 1, None),         # they run side by side
     (2, 0.01, 0.9, 1, None),        # they sleep
     (2, 1, 0.1, 1, None),           # nobody waits for them
-    (2, 1, 0.9, 0.1, None),         # too early
+    (2, 1, 0.9, 0.05, None),        # too early
     (8, 7.9, 3.9, 4, "threads")])
 def test_when_processes_are_wanted(inside, cpu, waited, after, verdict, monkeypatch):
     from millrace import _torch_work
@@ -378,6 +419,39 @@ def test_when_processes_are_wanted(inside, cpu, waited, after, verdict, monkeypa
     monkeypatch.setattr(time, "perf_counter_ns", lambda: now)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert watched.verdict(2) == verdict
+
+
+@pytest.mark.parametrize("times,cpu,holds", [
+    ([], 900, True),                             # the other thread never ran
+    ([550], 900, True),                          # once, after a time slice
+    (range(0, 1000, 70), 900, False),            # whenever it wanted
+    (range(0, 600, 70), 900, False),             # whenever it wanted, most of the time
+    ([], 100, False)])                           # the call slept, the machine was busy
+def test_when_a_call_holds_the_lock(times, cpu, holds):
+    from millrace._lookout import held_most
+    assert held_most(0, [1000 * at for at in times], 1_000_000, 1000 * cpu) == holds
+    assert not held_most(0, [], 100_000, 100_000)  # too short to tell
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("holds", [False, True])
+def test_samples_made_under_the_lock_begin_in_processes(holds, workers, monkeypatch):
+    from millrace import _torch_work
+    from millrace._lookout import Lookout
+    want = labels(mine(shuffle=True))
+    monkeypatch.setattr(Lookout, "holds", lambda _: holds)
+    loader = mine(shuffle=True, num_workers=workers)
+    assert labels(loader) == want
+    assert isinstance(loader._work, _torch_work.Planned) == (holds and workers > 0)
+
+
+def test_a_lookout_watches_calls():
+    from millrace._lookout import Lookout
+    with Lookout(True) as lookout:
+        assert lookout.watch(divmod, 7, 3) == (2, 1)
+        with pytest.raises(ZeroDivisionError):
+            lookout.watch(divmod, 7, 0)
+    assert not lookout._wanted or not lookout._thread.is_alive()
 
 
 @pytest.mark.parametrize("after", [1, 3, 5, 6])

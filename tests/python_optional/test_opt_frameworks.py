@@ -150,11 +150,54 @@ def test_lightning_goes_on_with_a_pipelines_loader(step, tmp_path):
     assert all(sorted(sum(whole[e:e + 6], [])) == list(range(23)) for e in (0, 6, 12))
 
 
+def of_torch(shuffle=False):
+    return torch.utils.data.DataLoader(Numbers(), batch_size=4, shuffle=shuffle, num_workers=0)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("share", [2, 0.5])
-def test_lightning_overfits_the_first_batches_as_with_torchs_loader(share, tmp_path):
-    def torchs():
-        return torch.utils.data.DataLoader(Numbers(), batch_size=4)
-    want = fit(tmp_path, torchs, overfit_batches=share)
-    assert fit(tmp_path, mine, overfit_batches=share) == want and want[0] == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match="DataLoader.*shuffle=True"):  # it cannot switch ours off
-        fit(tmp_path, lambda: mine(shuffle=True), overfit_batches=share)
+def test_lightning_overfits_the_first_batches_as_with_torchs_loader(share, shuffle, tmp_path):
+    """It makes a loader from the attributes of the one it has, with another sampler."""
+    want = fit(tmp_path, lambda: of_torch(shuffle), overfit_batches=share)
+    assert fit(tmp_path, lambda: mine(shuffle), overfit_batches=share) == want
+    assert want[0] == [0, 1, 2, 3] and len(want) == 3 * (2 if share == 2 else 3)
+
+
+@pytest.mark.parametrize("options", [
+    {"workers": "threads"}, {"workers": "processes"}, {"drop_last": True}, {"collate_fn": list},
+    {"rank": 0, "world": 1}, {"generator": torch.Generator().manual_seed(1)}], ids=lambda o: next(iter(o)))
+def test_what_a_loader_is_made_again_from_is_there(options):
+    from lightning.pytorch.utilities.data import _update_dataloader
+    first = mine(True, **options)
+    again = _update_dataloader(first, torch.utils.data.SequentialSampler(first.dataset))
+    for name in ("dataset", "num_workers", "workers", "collate_fn", "seed", "rank", "world", "generator"):
+        assert getattr(again, name) == getattr(first, name), name
+    batches = [[int(y) for _, y in batch] if "collate_fn" in options else batch[1].tolist() for batch in again]
+    rest = 20 if "drop_last" in options else 23
+    assert sum(batches, []) == list(range(rest))
+
+
+class Predicts(Model):
+    def predict_step(self, batch, *_):
+        return batch[1]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_lightning_predicts_with_numbers_of_samples(shuffle, tmp_path):
+    def predict(loader):
+        trainer = lightning.Trainer(accelerator="cpu", devices=1, logger=False, enable_progress_bar=False,
+                                    enable_model_summary=False, default_root_dir=tmp_path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [y.tolist() for y in trainer.predict(Predicts(), loader)]
+    found = predict(mine(shuffle))
+    assert found == labels(mine(shuffle)) and sorted(sum(found, [])) == list(range(23))
+    assert shuffle or found == predict(of_torch())
+
+
+def test_fabric_takes_a_drop_in():
+    fabric = lightning.Fabric(accelerator="cpu", devices=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loader = fabric.setup_dataloaders(mine(True))
+    assert labels(loader) == labels(mine(True))

@@ -74,6 +74,9 @@ def test_lightning_on_two_processes(tmp_path):
         for first in (0, 6):
             covers([rank["whole"][first:first + 6] for rank in ranks], 41, padding)
         covers([rank["validated"] for rank in ranks], 41, padding)
+        covers([rank["predicted"] for rank in ranks], 41, 0 if "torch" in kind else 7)
+        if "native" not in kind:
+            assert [rank["overfitted"] for rank in ranks] == [rank["overfitted"] for rank in found["torch outside"]]
         assert ranks[0]["whole"][:6] != ranks[0]["whole"][6:]
 
 

@@ -43,6 +43,9 @@ class Model(lightning.LightningModule):
         if not self.trainer.sanity_checking:
             self.validated.append(batch[1].tolist())
 
+    def predict_step(self, batch, *_):
+        return batch[1].tolist()
+
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=1e-5)
 
@@ -88,6 +91,9 @@ def main():
                        "validated again": whole.validated,
                        "before": fit(kind, place, callbacks=[Stop()])[0].trained,
                        "after": fit(kind, place, "saved.ckpt")[0].trained}
+        found[f"{kind} {place}"]["predicted"] = trainer().predict(whole, make(kind, False))
+        overfits = fit(kind, place, overfit_batches=2)[0].trained if kind != "native" else []
+        found[f"{kind} {place}"]["overfitted"] = overfits
         runs.strategy.barrier()
     with open(f"{runs.global_rank}.json", "w", encoding="utf-8") as file:
         json.dump(found, file)
