@@ -98,7 +98,7 @@ static mr_status make_room(builder *b, mr_error *err) {
     size_t spans = (size_t)s->trace->n_spans, batches = (size_t)s->n_per_batch;
     b->durations = mr_zalloc(spans, sizeof *b->durations);
     s->per_batch = mr_zalloc(batches, sizeof *s->per_batch);
-    s->heat = mr_zalloc((size_t)s->trace->n_tracks * 2 * MR_BUCKETS, sizeof *s->heat);
+    s->heat = mr_zalloc((size_t)s->trace->n_tracks * 2 * MR_TIME_BINS, sizeof *s->heat);
     if (!b->durations || !s->per_batch || !s->heat) {
         return mr_fail_memory(err, spans * sizeof *b->durations);
     }
@@ -165,39 +165,39 @@ static void measure_batch(builder *b, const mr_time_span *span) {
     }
 }
 
-static double *share_of(mr_bucket *bucket, mr_span_kind kind) {
+static double *share_of(mr_time_bin *bin, mr_span_kind kind) {
     switch (kind) {
     case MR_SPAN_SAMPLE:
-        return &bucket->work;
+        return &bin->work;
     case MR_SPAN_SEAL:
-        return &bucket->seal;
+        return &bin->seal;
     case MR_SPAN_WAIT_READ:
     case MR_SPAN_WAIT_PEER:
-        return &bucket->wait_read;
+        return &bin->wait_read;
     case MR_SPAN_WAIT_WORK:
-        return &bucket->wait_work;
+        return &bin->wait_work;
     case MR_SPAN_WAIT_BATCH:
-        return &bucket->wait_batch;
+        return &bin->wait_batch;
     case MR_SPAN_CONSUME:
-        return &bucket->consume;
+        return &bin->consume;
     case MR_SPAN_READ:
-        return &bucket->reads;
+        return &bin->reads;
     default:
         return NULL;
     }
 }
 
-static int bucket_at(const mr_summary *s, double moment) {
-    int at = s->seconds > 0 ? (int)(moment / s->seconds * MR_BUCKETS) : 0;
-    return at < 0 ? 0 : at >= MR_BUCKETS ? MR_BUCKETS - 1 : at;
+static int time_bin_at(const mr_summary *s, double moment) {
+    int at = s->seconds > 0 ? (int)(moment / s->seconds * MR_TIME_BINS) : 0;
+    return at < 0 ? 0 : at >= MR_TIME_BINS ? MR_TIME_BINS - 1 : at;
 }
 
 /* What a track's shade in the timeline shows; NULL: nothing of this span. */
 static double *heat_of(mr_summary *s, const mr_time_span *span, int32_t track) {
-    double *heat = s->heat + (size_t)track * 2 * MR_BUCKETS;
+    double *heat = s->heat + (size_t)track * 2 * MR_TIME_BINS;
     mr_span_kind kind = (mr_span_kind)span->kind;
     if (kind == MR_SPAN_WAIT_READ || kind == MR_SPAN_WAIT_PEER || kind == MR_SPAN_WAIT_BATCH) {
-        return heat + MR_BUCKETS;
+        return heat + MR_TIME_BINS;
     }
     bool work = kind == MR_SPAN_SAMPLE || kind == MR_SPAN_SEAL || kind == MR_SPAN_CONSUME ||
                 kind == MR_SPAN_READ;
@@ -205,20 +205,20 @@ static double *heat_of(mr_summary *s, const mr_time_span *span, int32_t track) {
 }
 
 static void spread(mr_summary *s, const mr_time_span *span, int32_t track) {
-    double width = s->seconds / MR_BUCKETS, start = (double)span->start * ns;
+    double width = s->seconds / MR_TIME_BINS, start = (double)span->start * ns;
     double end = start + (double)span->duration * ns;
-    bool counted = share_of(&s->buckets[0], (mr_span_kind)span->kind) != NULL;
+    bool counted = share_of(&s->time_bins[0], (mr_span_kind)span->kind) != NULL;
     double *heat = heat_of(s, span, track);
-    int last = bucket_at(s, end);
-    for (int i = bucket_at(s, start); counted && width > 0 && i <= last; i++) {
+    int last = time_bin_at(s, end);
+    for (int i = time_bin_at(s, start); counted && width > 0 && i <= last; i++) {
         double here = overlap(span, i * width, (i + 1) * width) / width;
-        *share_of(&s->buckets[i], (mr_span_kind)span->kind) += here;
+        *share_of(&s->time_bins[i], (mr_span_kind)span->kind) += here;
         if (heat) {
             heat[i] += here;
         }
     }
     if (span->kind == MR_SPAN_SAMPLE) {
-        s->buckets[last].samples += (double)mr_span_rows(span);
+        s->time_bins[last].samples += (double)mr_span_rows(span);
     }
 }
 
@@ -335,14 +335,14 @@ static void finish_batches(mr_summary *s) {
     }
 }
 
-static void finish_buckets(mr_summary *s) {
+static void finish_time_bins(mr_summary *s) {
     double workers = s->n_workers > 0 ? s->n_workers : 1;
-    for (int i = 0; i < MR_BUCKETS; i++) {
-        mr_bucket *bucket = &s->buckets[i];
-        bucket->work /= workers;
-        bucket->seal /= workers;
-        bucket->wait_read /= workers;
-        bucket->wait_work /= workers;
+    for (int i = 0; i < MR_TIME_BINS; i++) {
+        mr_time_bin *bin = &s->time_bins[i];
+        bin->work /= workers;
+        bin->seal /= workers;
+        bin->wait_read /= workers;
+        bin->wait_work /= workers;
     }
 }
 
@@ -701,7 +701,7 @@ static mr_status build(builder *b, mr_error *err) {
         }
     }
     finish_batches(s);
-    finish_buckets(s);
+    finish_time_bins(s);
     name_slowest(s);
     set_outcome(s);
     set_figures(b);

@@ -7,7 +7,7 @@
 #include "trace/reader.h"
 #include "trace/verdict.h"
 
-enum { MR_SIZE_BINS = 32, MR_SUMMARY_SLOWEST = 100, MR_BUCKETS = 240 };
+enum { MR_SIZE_BINS = 32, MR_SUMMARY_SLOWEST = 100, MR_TIME_BINS = 240 };
 
 /* Times of one thing: a kind of span, an op, or fused ops. */
 typedef struct mr_times {
@@ -48,12 +48,12 @@ typedef struct mr_slow {
 } mr_slow;
 
 /* A slice of the run's time: what share of its threads did what. */
-typedef struct mr_bucket {
+typedef struct mr_time_bin {
     double work, seal, wait_read, wait_work; /* of the workers, 0 to 1 */
     double wait_batch, consume;              /* of the consumer, 0 to 1 */
     double reads;                            /* in flight, on average */
     double samples;                          /* ended in it */
-} mr_bucket;
+} mr_time_bin;
 
 typedef struct mr_summary {
     const mr_trace *trace;
@@ -70,8 +70,8 @@ typedef struct mr_summary {
     int64_t overtaken;
     mr_slow slowest[MR_SUMMARY_SLOWEST];
     int32_t n_slowest;
-    mr_bucket buckets[MR_BUCKETS];
-    double *heat; /* of each track, MR_BUCKETS shares of work, then of waiting */
+    mr_time_bin time_bins[MR_TIME_BINS];
+    double *heat; /* of each track, MR_TIME_BINS shares of work, then of waiting */
     mr_function_table functions;
     mr_figures figures;
     mr_verdict verdict;

@@ -205,9 +205,9 @@ static json_t *slowest_json(const mr_summary *s, bool *lost) {
 
 static json_t *buckets_json(const mr_summary *s, bool *lost) {
     json_t *array = json_array();
-    double width = s->seconds / MR_BUCKETS;
-    for (int i = 0; i < MR_BUCKETS; i++) {
-        const mr_bucket *b = &s->buckets[i];
+    double width = s->seconds / MR_TIME_BINS;
+    for (int i = 0; i < MR_TIME_BINS; i++) {
+        const mr_time_bin *b = &s->time_bins[i];
         const double row[] = {
             b->work,       b->seal,    b->wait_read, b->wait_work,
             b->wait_batch, b->consume, b->reads,     b->samples / fmax(width, 1e-9)};
@@ -226,8 +226,8 @@ static json_t *heat_json(const mr_summary *s, bool *lost) {
     for (int32_t t = 0; t < s->trace->n_tracks; t++) {
         bool reader = strcmp(s->trace->tracks[t].kind, "reader") == 0;
         json_t *row = json_array();
-        for (int i = 0; i < 2 * MR_BUCKETS; i++) {
-            double heat = s->heat[(size_t)t * 2 * MR_BUCKETS + (size_t)i] / (reader ? reads : 1);
+        for (int i = 0; i < 2 * MR_TIME_BINS; i++) {
+            double heat = s->heat[(size_t)t * 2 * MR_TIME_BINS + (size_t)i] / (reader ? reads : 1);
             mr_json_append(row, share(fmin(heat, 1), 100), lost);
         }
         mr_json_append(array, row, lost);
