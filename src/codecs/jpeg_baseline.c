@@ -341,13 +341,19 @@ static bool give_rows(decoder *d, int64_t mcu_row) {
 
 /* ---- The index ---- */
 
+/* What is right of the wanted columns need not be read where an index knows the next row: whoever
+ * made it has read all before that, and found nothing wrong. */
+static bool jumps(const decoder *d) {
+    return d->columns.to < d->mcus_across && !d->to_end;
+}
+
 /* The last known place at or before MCU row `row`; others are noted on the way where they are
  * wanted. */
 static bool open_index(decoder *d, int64_t row) {
     const mr_index *index = &d->request->index;
-    bool useful = index->size > 0 && (row > 0 || d->request->better);
+    bool useful = index->size > 0 && (row > 0 || d->request->better || jumps(d));
     int64_t known = useful ? mr_jpeg_index_rows(index, &d->file) : 0;
-    known = d->request->better ? known : least(known, row + 1);
+    known = d->request->better ? known : least(known, d->rows.to + 1);
     int64_t room = d->request->better ? d->mcus_down : most(known, 1);
     d->places = take(d, (size_t)room * sizeof *d->places);
     if (!d->places) {
@@ -392,10 +398,17 @@ static bool skip_rows(decoder *d, int64_t from, int64_t to) {
     return true;
 }
 
+static bool end_row(decoder *d, int64_t row) {
+    if (row + 1 < d->n_indexed && jumps(d)) {
+        mr_jpeg_scan_jump(&d->scan, &d->places[row + 1], (row + 1) * d->mcus_across);
+        return true;
+    }
+    return mr_jpeg_scan_skip(&d->scan, d->mcus_across - d->columns.to);
+}
+
 static bool decode_row(decoder *d, int64_t row) {
     return note_place(d, row) && mr_jpeg_scan_skip(&d->scan, d->columns.from) &&
-           decode_mcus(d, row) && mr_jpeg_scan_skip(&d->scan, d->mcus_across - d->columns.to) &&
-           give_rows(d, row);
+           decode_mcus(d, row) && end_row(d, row) && give_rows(d, row);
 }
 
 static bool decode_rows(decoder *d) {

@@ -362,18 +362,45 @@ static void begin_piece(mr_jpeg_scan *scan, size_t byte) {
     scan->bits = (mr_jpeg_bits){.next = scan->data};
 }
 
-void mr_jpeg_scan_begin(mr_jpeg_scan *scan, const mr_jpeg_place *place, int64_t mcu) {
-    begin_piece(scan, place->byte);
+static void begin_bits(mr_jpeg_scan *scan, const mr_jpeg_place *place) {
     memcpy(scan->predictors, place->predictors, sizeof scan->predictors);
-    if (scan->interval > 0) {
-        scan->left = scan->interval - (int32_t)(mcu % scan->interval);
-        scan->restarts = (int32_t)(mcu / scan->interval % 8);
-    }
     if (place->bit > 0) {
         fill(scan, 1);
         refill(&scan->bits);
         consume(&scan->bits, place->bit);
     }
+}
+
+void mr_jpeg_scan_begin(mr_jpeg_scan *scan, const mr_jpeg_place *place, int64_t mcu) {
+    begin_piece(scan, place->byte);
+    if (scan->interval > 0) {
+        scan->left = scan->interval - (int32_t)(mcu % scan->interval);
+        scan->restarts = (int32_t)(mcu / scan->interval % 8);
+    }
+    begin_bits(scan, place);
+}
+
+/* Counts stuffed bytes up to a byte of the file, which was read, and is not before those counted.
+ */
+static void count_stuffed(mr_jpeg_scan *scan, size_t byte) {
+    const uint8_t *from = scan->bytes + scan->segment + scan->counted + scan->stuffed;
+    const uint8_t *to = scan->bytes + byte;
+    for (; (from = memchr(from, 0xFF, (size_t)(to - from))) != NULL; from++) {
+        scan->stuffed++;
+    }
+    scan->counted = byte - scan->segment - scan->stuffed;
+}
+
+void mr_jpeg_scan_jump(mr_jpeg_scan *scan, const mr_jpeg_place *place, int64_t mcu) {
+    bool there = scan->interval == 0 && place->byte < scan->read &&
+                 place->byte >= scan->segment + scan->counted + scan->stuffed;
+    if (!there) {
+        mr_jpeg_scan_begin(scan, place, mcu);
+        return;
+    }
+    count_stuffed(scan, place->byte);
+    scan->bits = (mr_jpeg_bits){.next = scan->data + scan->counted};
+    begin_bits(scan, place);
 }
 
 static bool restart(mr_jpeg_scan *scan) {

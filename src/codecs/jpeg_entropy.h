@@ -62,6 +62,9 @@ size_t mr_jpeg_scan_memory(size_t size, size_t scan);
 /* Begins at MCU `mcu`, which begins at a place. */
 void mr_jpeg_scan_begin(mr_jpeg_scan *scan, const mr_jpeg_place *place, int64_t mcu);
 
+/* The same further on in a scan that has begun. */
+void mr_jpeg_scan_jump(mr_jpeg_scan *scan, const mr_jpeg_place *place, int64_t mcu);
+
 /* The next n MCUs. Coefficients of their blocks one after the other, dequantised by nobody, 64 of
  * each; then one coefficient more, which is written to. known: how many of a block's coefficients
  * may be other than 0, counted in zigzag order. */

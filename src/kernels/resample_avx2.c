@@ -85,42 +85,52 @@ void mr_resample_columns_avx2(uint8_t *out, const uint8_t *in, size_t stride, si
 /* ---- Rows of three channels: four taps per multiplication, several rows share the weights ---- */
 #define GROUP 4 /* taps: 12 bytes of a load of 16 */
 
-/* Bytes r0 g0 b0 .. r3 g3 b3 to 16-bit pairs (r0 r1) (g0 g1) (b0 b1) 0 | (r2 r3) (g2 g3) ... */
-AVX2_INLINE __m256i pixel_pairs(const uint8_t *pixels) {
-    const __m256i order =
-        _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, 6, -1, 9, -1, 7,
-                         -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
-    __m128i bytes = _mm_loadu_si128((const __m128i *)pixels);
-    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), order);
+/* Four taps of two pixels, one in each half of a vector. Bytes r0 g0 b0 .. r3 g3 b3 become 16-bit
+ * pairs (r0 r1) (g0 g1) (b0 b1) 0 and (r2 r3) (g2 g3) (b2 b3) 0. */
+typedef struct two_groups {
+    __m256i first, second;
+} two_groups;
+
+AVX2_INLINE two_groups pixel_pairs(const uint8_t *a, const uint8_t *b) {
+    const __m256i first = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
+    const __m256i second = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1));
+    __m256i bytes = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)a));
+    bytes = _mm256_inserti128_si256(bytes, _mm_loadu_si128((const __m128i *)b), 1);
+    return (two_groups){_mm256_shuffle_epi8(bytes, first), _mm256_shuffle_epi8(bytes, second)};
 }
 
-/* Weights w0 w1 w2 w3 to (w0 w1) four times | (w2 w3) four times. */
-AVX2_INLINE __m256i weight_pairs(const int16_t *weights) {
-    const __m256i order = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6,
-                                           7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
-    int64_t four;
-    memcpy(&four, weights, sizeof four);
-    return _mm256_shuffle_epi8(_mm256_set1_epi64x(four), order);
+/* Weights w0 w1 w2 w3, the same for both: (w0 w1) eight times, (w2 w3) eight times. */
+AVX2_INLINE two_groups same_weights(const int16_t *weights) {
+    return (two_groups){_mm256_set1_epi32(pair(weights)), _mm256_set1_epi32(pair(weights + 2))};
 }
 
-/* Sums of one pixel: both parts of the weights, each half of the taps in its half of the vector. */
+/* Weights of each: (w0 w1) four times, of the one and of the other. */
+AVX2_INLINE two_groups own_weights(const int16_t *a, const int16_t *b) {
+    __m256i four = _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)(const void *)a));
+    four = _mm256_inserti128_si256(four, _mm_loadl_epi64((const __m128i *)(const void *)b), 1);
+    return (two_groups){_mm256_shuffle_epi32(four, 0x00), _mm256_shuffle_epi32(four, 0x55)};
+}
+
+/* Sums of two pixels: both parts of the weights. */
 typedef struct pixel_sums {
     __m256i high, low;
 } pixel_sums;
 
-AVX2_INLINE void add_group(pixel_sums *sums, const uint8_t *pixels, __m256i high, __m256i low) {
-    __m256i group = pixel_pairs(pixels);
-    sums->high = _mm256_add_epi32(sums->high, _mm256_madd_epi16(group, high));
-    sums->low = _mm256_add_epi32(sums->low, _mm256_madd_epi16(group, low));
+AVX2_INLINE pixel_sums no_sums(void) {
+    return (pixel_sums){_mm256_setzero_si256(), _mm256_set1_epi32(ROUNDING)};
 }
 
-/* Two pixels, one in each half: the halves of each added, rounded, not yet cut to bytes. */
-AVX2_INLINE __m256i finish_two(const pixel_sums *a, const pixel_sums *b) {
-    __m256i first = _mm256_add_epi32(_mm256_slli_epi32(a->high, MR_TAP_LOW_BITS), a->low);
-    __m256i second = _mm256_add_epi32(_mm256_slli_epi32(b->high, MR_TAP_LOW_BITS), b->low);
-    __m256i sum = _mm256_add_epi32(_mm256_permute2x128_si256(first, second, 0x20),
-                                   _mm256_permute2x128_si256(first, second, 0x31));
-    return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(ROUNDING)), MR_TAP_BITS);
+AVX2_INLINE __m256i add_products(__m256i sum, two_groups a, two_groups b) {
+    __m256i products = _mm256_add_epi32(_mm256_madd_epi16(a.first, b.first),
+                                        _mm256_madd_epi16(a.second, b.second));
+    return _mm256_add_epi32(sum, products);
+}
+
+AVX2_INLINE void add_groups(pixel_sums *sums, two_groups pixels, two_groups high, two_groups low) {
+    sums->high = add_products(sums->high, pixels, high);
+    sums->low = add_products(sums->low, pixels, low);
 }
 
 static inline void store_pixel(uint8_t *out, uint64_t pixel) {
@@ -129,9 +139,9 @@ static inline void store_pixel(uint8_t *out, uint64_t pixel) {
 }
 
 /* Four pixels, `stride` apart. Each store writes a fourth byte, into the pixel behind it. */
-AVX2_INLINE void finish_four(const pixel_sums sums[4], uint8_t *out, size_t stride) {
+AVX2_INLINE void finish_four(const pixel_sums sums[2], uint8_t *out, size_t stride) {
     __m256i wide =
-        _mm256_packs_epi32(finish_two(&sums[0], &sums[1]), finish_two(&sums[2], &sums[3]));
+        _mm256_packs_epi32(join(sums[0].high, sums[0].low), join(sums[1].high, sums[1].low));
     __m256i bytes = _mm256_packus_epi16(wide, wide); /* rows 0 2 0 2 | 1 3 1 3 */
     uint64_t even = (uint64_t)_mm_cvtsi128_si64(_mm256_castsi256_si128(bytes));
     uint64_t odd = (uint64_t)_mm_cvtsi128_si64(_mm256_extracti128_si256(bytes, 1));
@@ -146,17 +156,14 @@ AVX2_INLINE void finish_four(const pixel_sums sums[4], uint8_t *out, size_t stri
 AVX2 static void colour_four(uint8_t *out, size_t out_stride, const uint8_t *in, size_t stride,
                              const mr_taps *taps, int32_t upto) {
     for (int32_t x = 0; x < upto; x++) {
-        const pixel_sums zero = {_mm256_setzero_si256(), _mm256_setzero_si256()};
         const uint8_t *pixels = in + (size_t)taps->first[x] * 3;
         size_t weights = (size_t)x * (size_t)taps->width;
-        pixel_sums sums[4] = {zero, zero, zero, zero};
+        pixel_sums sums[2] = {no_sums(), no_sums()};
         for (int32_t i = 0; i < taps->most; i += GROUP, pixels += (size_t)3 * GROUP) {
-            __m256i high = weight_pairs(taps->high + weights + i);
-            __m256i low = weight_pairs(taps->low + weights + i);
-            add_group(&sums[0], pixels, high, low);
-            add_group(&sums[1], pixels + stride, high, low);
-            add_group(&sums[2], pixels + 2 * stride, high, low);
-            add_group(&sums[3], pixels + 3 * stride, high, low);
+            two_groups high = same_weights(taps->high + weights + i);
+            two_groups low = same_weights(taps->low + weights + i);
+            add_groups(&sums[0], pixel_pairs(pixels, pixels + stride), high, low);
+            add_groups(&sums[1], pixel_pairs(pixels + 2 * stride, pixels + 3 * stride), high, low);
         }
         finish_four(sums, out + (size_t)x * 3, out_stride);
     }
@@ -166,15 +173,17 @@ AVX2 static void colour_four(uint8_t *out, size_t out_stride, const uint8_t *in,
 AVX2 static int32_t colour_one(uint8_t *out, const uint8_t *in, const mr_taps *taps, int32_t upto) {
     int32_t x = 0;
     for (; x + 4 <= upto; x += 4) {
-        const pixel_sums zero = {_mm256_setzero_si256(), _mm256_setzero_si256()};
         const int32_t *first = taps->first + x;
         size_t width = (size_t)taps->width, weights = (size_t)x * width;
-        pixel_sums sums[4] = {zero, zero, zero, zero};
+        pixel_sums sums[2] = {no_sums(), no_sums()};
         for (int32_t i = 0; i < taps->most; i += GROUP) {
-            const int16_t *high = taps->high + weights + i, *low = taps->low + weights + i;
-            for (size_t k = 0; k < 4; k++) {
-                add_group(&sums[k], in + 3 * ((size_t)first[k] + (size_t)i),
-                          weight_pairs(high + k * width), weight_pairs(low + k * width));
+            for (size_t k = 0; k < 4; k += 2) {
+                const int16_t *high = taps->high + weights + k * width + i;
+                const int16_t *low = taps->low + weights + k * width + i;
+                const uint8_t *a = in + 3 * ((size_t)first[k] + (size_t)i);
+                const uint8_t *b = in + 3 * ((size_t)first[k + 1] + (size_t)i);
+                add_groups(&sums[k / 2], pixel_pairs(a, b), own_weights(high, high + width),
+                           own_weights(low, low + width));
             }
         }
         finish_four(sums, out + (size_t)x * 3, 3);

@@ -480,6 +480,49 @@ TEST(an_index_of_another_file_is_noticed) {
     free(file.data);
 }
 
+/* One that says it is of this file, and whose places are anywhere. The pixels are wrong then, but
+ * nothing is read outside of the file: sanitizers watch this. */
+static made forged_index(const made *file, uint64_t *s) {
+    mr_jpeg_frame frame;
+    CHECK(mr_jpeg_read_frame(file->data, file->size, &frame));
+    const mr_jpeg_file of = {file->data, file->size, &frame};
+    mr_jpeg_place places[64] = {{.byte = frame.scan}};
+    int64_t rows = mr_jpeg_mcus_down(&frame), far = 1 + rig_below(s, 300);
+    for (int64_t i = 1; i < rows; i++) {
+        places[i].byte = places[i - 1].byte + (size_t)rig_below(s, far);
+        places[i].byte = places[i].byte < file->size ? places[i].byte : file->size - 1;
+        bool forth = places[i].byte > places[i - 1].byte;
+        places[i].bit = forth ? (uint32_t)rig_below(s, 8) : places[i - 1].bit;
+        places[i].predictors[0] = (int32_t)rig_below(s, 65536) - 32768;
+    }
+    made index = {malloc(mr_jpeg_index_memory(rows)), 0};
+    index.size = mr_jpeg_index_write(index.data, &of, places, rows);
+    return index;
+}
+
+TEST(a_forged_index_does_no_harm) {
+    uint64_t s = 3;
+    for (int i = 0; i < 400; i++) {
+        made file = photo_like((uint64_t)i, i % 4 == 0 ? 5 : 0), index = forged_index(&file, &s);
+        mr_image_header size = {.width = 90, .height = 200};
+        CHECK_INT(rows_known(&index, index.size, &file), ==, 13);
+        for (int k = 0; k < 5; k++) {
+            mr_region part = rig_part(&s, &size);
+            rig_way way = {.cpu = k % 2 ? rig_cpu() : 0,
+                           .channels = 3,
+                           .max_pixels = most_pixels(),
+                           .part = &part,
+                           .index = {index.data, index.size},
+                           .wants_better = k % 3 == 0};
+            rig_answer answer = rig_decode(file.data, file.size, &way);
+            CHECK_INT(answer.status, ==, MR_OK); /* if not by ours, by libjpeg */
+            rig_free(&answer);
+        }
+        free(index.data);
+        free(file.data);
+    }
+}
+
 /* ---- Files from elsewhere ---- */
 TEST(listed_files_decode_as_by_libjpeg) {
     char line[4096];
