@@ -123,6 +123,10 @@ static int run_docs(const void *values) {
     printf("`\"share\": \"MODE\"` or `\"share\": {...}` says who makes and who keeps what "
            "(docs/fabric.md):\n\n");
     print_rows(mr_share_params());
+    printf(
+        "`\"servers\": {...}` says how long objects on servers are asked for, and where they are "
+        "kept (docs/far.md):\n\n");
+    print_rows(mr_servers_params());
     printf("## Sources\n\n");
     for (int32_t i = 0; i < mr_n_sources(); i++) {
         const mr_source_class *source = mr_source_at(i);

@@ -120,13 +120,13 @@ static int64_t number_of(const char *name, int64_t fallback, int64_t least, int6
                                                                                   : fallback;
 }
 
-/* What nobody said is the environment's to say. */
+/* The environment's word, else the document's, else ours. */
 static mr_far_limits settle_limits(const mr_far_limits *given) {
     mr_far_limits l = given ? *given : (mr_far_limits){0};
-    l.stall = l.stall > 0 ? l.stall : number_of("MILLRACE_FAR_STALL", 20, 1, 3600);
-    l.attempts = l.attempts > 0 ? l.attempts : number_of("MILLRACE_FAR_ATTEMPTS", 8, 1, 100);
-    l.seconds = l.seconds > 0 ? l.seconds : number_of("MILLRACE_FAR_SECONDS", 600, 1, 86400);
-    return l;
+    return (mr_far_limits){
+        .attempts = number_of("MILLRACE_FAR_ATTEMPTS", l.attempts > 0 ? l.attempts : 8, 1, 100),
+        .seconds = number_of("MILLRACE_FAR_SECONDS", l.seconds > 0 ? l.seconds : 600, 1, 86400),
+        .stall = number_of("MILLRACE_FAR_STALL", l.stall > 0 ? l.stall : 20, 1, 3600)};
 }
 
 mr_status mr_far_line_open(mr_far_line **out, const mr_far_limits *limits, mr_error *err) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline_order.c - what of the source takes part, and in which order: "view" and "shuffle"; and
- * "share", which changes neither. */
+ * "share" and "servers", which change neither. */
 #include "plan/compiler.h"
 
 #include <stdlib.h>
@@ -14,6 +14,7 @@ mr_status mr_compile_order(mr_compiler *c, json_t *document) {
     MR_TRY(mr_view_read(&p->view, json_object_get(document, "view"), c->err));
     MR_TRY(mr_shuffle_read(&p->shuffle, shuffle, c->err));
     MR_TRY(mr_share_terms_read(&p->share, json_object_get(document, "share"), c->err));
+    MR_TRY(mr_servers_terms_read(&p->servers, json_object_get(document, "servers"), c->err));
     p->windowed = json_is_object(shuffle);
     if (p->windowed && json_object_set_new(document, "shuffle", json_true()) != 0) {
         return mr_fail_memory(c->err, 64);
@@ -31,9 +32,16 @@ mr_status mr_write_order(const mr_pipeline *p, json_t *document) {
     return whole ? MR_OK : MR_E_MEMORY;
 }
 
+static bool write_terms(json_t *document, const char *name, bool given, json_t *terms) {
+    bool written = !given || json_object_set(document, name, terms) == 0;
+    json_decref(terms);
+    return written;
+}
+
 mr_status mr_write_share(const mr_pipeline *p, json_t *document) {
-    return !p->share.given ||
-                   json_object_set_new(document, "share", mr_share_terms_json(&p->share)) == 0
+    return write_terms(document, "share", p->share.given, mr_share_terms_json(&p->share)) &&
+                   write_terms(document, "servers", p->servers.given,
+                               mr_servers_terms_json(&p->servers))
                ? MR_OK
                : MR_E_MEMORY;
 }

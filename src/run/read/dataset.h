@@ -14,11 +14,13 @@ typedef struct mr_dataset {
     int64_t *first;     /* shape.blocks + 1 first samples, or NULL: every sample is a block */
     int32_t number, of; /* which of the run's datasets it is */
     char fingerprint[33];
+    bool is_far; /* some of its bytes lie on servers */
 } mr_dataset;
 
-/* mr_dataset_close is due even if opening failed; a zeroed one may be closed. */
-mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const mr_log *log,
-                          mr_error *err);
+/* objects: see mr_wanted. mr_dataset_close is due even if opening failed; a zeroed one may be
+ * closed. */
+mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const char *objects,
+                          const mr_log *log, mr_error *err);
 void mr_dataset_close(mr_dataset *dataset);
 
 static inline bool mr_dataset_is_read(const mr_dataset *dataset) {
