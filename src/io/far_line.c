@@ -93,8 +93,14 @@ void mr_far_end_task(mr_far_line *line, mr_far_task *task) {
 }
 
 /* ---- What hangs ---- */
-/* One task of twenty may be asked for twice; and only a version that is pinned: both requests write
- * to one place, and must write the same. */
+/* Both requests write to one place, and must write the same: ranges of a version that is pinned. Of
+ * a look nothing is written. */
+static bool may_be_asked_twice(const mr_far_task *task) {
+    const mr_far_pin *pin = &task->range.pin;
+    return task->look || (task->length >= 0 && pin->size >= 0 && mr_far_is_strong(pin->tag));
+}
+
+/* One task of twenty. */
 static void hedge(mr_far_line *line) {
     int64_t now = mr_far_now();
     double slow = line->figures.slow = mr_far_pace_slow(&line->pace);
@@ -103,8 +109,8 @@ static void hedge(mr_far_line *line) {
         mr_far_task *task = a->task;
         bool hangs = task && !a->first_byte && !task->hedged && task->running == 1 &&
                      (double)(now - a->started) * 1e-9 > slow;
-        if (hangs && task->range.pin.size >= 0 && mr_far_is_strong(task->range.pin.tag) &&
-            task->length >= 0 && line->figures.hedges * 20 <= line->figures.requests) {
+        if (hangs && may_be_asked_twice(task) &&
+            line->figures.hedges * 20 <= line->figures.requests) {
             task->hedged = true;
             line->figures.hedges += mr_far_send(line, task);
         }

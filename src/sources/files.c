@@ -377,7 +377,7 @@ static char *join_far(const char *root, const char *name) {
     if (is_absolute(name)) {
         return strdup(name);
     }
-    if (!mr_is_far(root) || mr_is_s3(root)) {
+    if (!mr_is_far(root) || mr_has_bucket(root)) {
         return join(root, name);
     }
     size_t size = strlen(root) + 3 * strlen(name) + 8, at = strlen(root);
