@@ -82,15 +82,9 @@ static mr_status add_caches(mr_cache_targets *t, mr_error *err) {
     return status;
 }
 
-/* The bytes of objects are kept as well, where the environment says so: a pipeline without a cache
- * can be warmed then. */
-static bool keeps_objects(void) {
-    const char *folder = getenv("MILLRACE_OBJECTS");
-    return folder && folder[0];
-}
-
 static mr_status find_targets(mr_cache_targets *t, const mr_cache_values *v, mr_error *err) {
-    t->objects = v->action == WARM && keeps_objects();
+    /* The bytes of objects may be kept as well: a pipeline without a cache can be warmed then. */
+    t->objects = v->action == WARM && t->pipeline && mr_pipeline_objects(t->pipeline)[0];
     size_t most = t->pipeline ? (size_t)mr_pipeline_n_stages(t->pipeline) : 1;
     t->list = calloc(most, sizeof *t->list);
     if (!t->list) {

@@ -126,6 +126,10 @@ static int run_docs(const void *values) {
     printf("`\"bucket\": \"FIELD\"` or `\"bucket\": {...}` makes batches of samples of like length "
            "(docs/shuffle.md):\n\n");
     print_rows(mr_bucket_params());
+    printf(
+        "`\"servers\": {...}` says how long objects on servers are asked for, and where they are "
+        "kept (docs/far.md):\n\n");
+    print_rows(mr_servers_params());
     printf("## Sources\n\n");
     for (int32_t i = 0; i < mr_n_sources(); i++) {
         const mr_source_class *source = mr_source_at(i);

@@ -558,6 +558,10 @@ MR_API mr_status mr_store_verify(const char *params, const mr_store_visitor *vis
 MR_API mr_status mr_store_clear(const char *params, const char *prefix, int64_t *deleted,
                                 mr_error *err);
 
+/* The store in which bytes of objects on servers are kept: the environment's, or the document's;
+ * "": none. Valid until either changes. */
+MR_API const char *mr_pipeline_objects(const mr_pipeline *pipeline);
+
 /* The prefix of a pipeline's cache; i counts stages as mr_pipeline_stage does. MR_E_PARAM: that
  * stage is no cache. */
 MR_API mr_status mr_pipeline_cache_prefix(const mr_pipeline *pipeline, int32_t i, char out[17]);
@@ -575,6 +579,7 @@ MR_API const mr_param *mr_rehearse_params(void); /* of its "rehearse" */
 MR_API const mr_param *mr_pace_params(void);     /* of its "pace" */
 MR_API const mr_param *mr_share_params(void);    /* of its "share" */
 MR_API const mr_param *mr_bucket_params(void);   /* of its "bucket" */
+MR_API const mr_param *mr_servers_params(void);  /* of its "servers" */
 
 /* Parts left out of this build: what, and which library would bring it. */
 typedef struct mr_missing {

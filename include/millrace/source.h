@@ -92,6 +92,7 @@ typedef struct mr_wanted {
     const mr_log *log; /* never NULL */
     const mr_keeper *keeper; /* NULL: this build has no store */
     const mr_mapper *mapper; /* NULL: nothing is to be mapped */
+    const char *objects;     /* the store in which bytes of objects on servers are kept; "": none */
 } mr_wanted;
 
 /* What a source turned out to be when it was opened. Arrives zeroed. */
@@ -112,7 +113,13 @@ typedef struct mr_shape {
      * many of each partition as make whole turns. */
     int32_t partitions;
     int64_t quantum, from;
+
+    /* Whether any sample's bytes lie on a server (see docs/far.md): MR_SERVERS_SOME or
+     * MR_SERVERS_NONE, which must be true of all; 0: not known, and the engine looks at all. */
+    int32_t servers;
 } mr_shape;
+
+enum { MR_SERVERS_NONE = 1, MR_SERVERS_SOME = 2 };
 
 /* An entry of a stream on its way into a batch: fill finds it as part 0 of a block of one sample.
  */

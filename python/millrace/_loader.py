@@ -606,7 +606,8 @@ class Loader:
     def stats(self):
         """What it did so far: samples, batches, rate, time spent waiting, memory; caches: for each
         cache of the pipeline what it found, and what this process stored and evicted; origins: how
-        many blocks and bytes came from where; fabric: what went to and came from it, or None;
+        many blocks and bytes came from where; fabric: what went to and came from it, or None; fsspec:
+        what passed through this process's gateway, all its loaders together, or None;
         lines: how often and how long each op ran, and what threads waited for."""
         stats = self._opened().stats()
         stats["caches"] = self._opened().caches()
@@ -616,6 +617,8 @@ class Loader:
         stats["samples_per_second"] = self._seen / seconds if seconds > 0 else 0.0
         stats["wait_seconds"] = stats.pop("wait_ns") / 1e9
         stats["lines"] = self._core.lines()
+        gateway = sys.modules.get("millrace.gateway")
+        stats["fsspec"] = gateway.stats() if gateway else None
         return stats
 
     def flush(self):

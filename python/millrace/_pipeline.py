@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipelines as Python values. Every step is checked by the library as it is added."""
+import contextlib
 import difflib
 import errno
 import json
 import os
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -23,6 +25,20 @@ def _json_value(value):
 
 def _dumps(document, **options):
     return json.dumps(document, default=_json_value, **options)
+
+
+# Schemes of addresses that the library reads itself, or that are none of objects.
+_KNOWN = {"http", "https", "s3", "file", "local", "redis", "rediss", "kafka", "mpi"}
+
+
+def _serve_foreign(document):
+    """Addresses in the source that only fsspec may know are read by way of a gateway (gateway.py);
+    where there is no fsspec, the library says that it does not read them."""
+    source = document.get("source") if isinstance(document, dict) else None
+    if set(re.findall(r'"([a-z][a-z0-9+-]+)://', json.dumps(source, default=str))) - _KNOWN:
+        from . import gateway
+        with contextlib.suppress(ImportError):
+            gateway.serve()
 
 
 class Pipeline:
@@ -55,6 +71,7 @@ class Pipeline:
                 _core.Pipeline(text)  # says where, as the command does
                 raise
         if not _has_functions(document):
+            _serve_foreign(document)
             _core.Pipeline(_dumps(document))  # all of it is checked before any part is used
         return cls._from_parts(document, functions or {})
 
@@ -156,7 +173,9 @@ class Pipeline:
         host = None
         if self._functions or self._dataset:
             host = _host.make_host(list(self._functions.items()), self._dataset, sockets)
-        return _core.Pipeline(_dumps(self.document), host), host
+        document = self.document
+        _serve_foreign(document)
+        return _core.Pipeline(_dumps(document), host), host
 
     # ---- Python functions ----
 

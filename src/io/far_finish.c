@@ -148,7 +148,7 @@ static void follow(mr_far_attempt *a) {
     curl_easy_getinfo(a->easy, CURLINFO_REDIRECT_URL, &to);
     bool leaves_https =
         to && strncasecmp(task->address, "https:", 6) == 0 && strncasecmp(to, "https:", 6) != 0;
-    if (!to || mr_is_s3(task->path)) {
+    if (!to || mr_has_bucket(task->path)) {
         mr_far_word_status(task, a);
         mr_far_end_task(line, task);
     } else if (++task->redirects > MR_FAR_MOST_REDIRECTS) {

@@ -93,8 +93,14 @@ void mr_far_end_task(mr_far_line *line, mr_far_task *task) {
 }
 
 /* ---- What hangs ---- */
-/* One task of twenty may be asked for twice; and only a version that is pinned: both requests write
- * to one place, and must write the same. */
+/* Both requests write to one place, and must write the same: ranges of a version that is pinned. Of
+ * a look nothing is written. */
+static bool may_be_asked_twice(const mr_far_task *task) {
+    const mr_far_pin *pin = &task->range.pin;
+    return task->look || (task->length >= 0 && pin->size >= 0 && mr_far_is_strong(pin->tag));
+}
+
+/* One task of twenty. */
 static void hedge(mr_far_line *line) {
     int64_t now = mr_far_now();
     double slow = line->figures.slow = mr_far_pace_slow(&line->pace);
@@ -103,8 +109,8 @@ static void hedge(mr_far_line *line) {
         mr_far_task *task = a->task;
         bool hangs = task && !a->first_byte && !task->hedged && task->running == 1 &&
                      (double)(now - a->started) * 1e-9 > slow;
-        if (hangs && task->range.pin.size >= 0 && mr_far_is_strong(task->range.pin.tag) &&
-            task->length >= 0 && line->figures.hedges * 20 <= line->figures.requests) {
+        if (hangs && may_be_asked_twice(task) &&
+            line->figures.hedges * 20 <= line->figures.requests) {
             task->hedged = true;
             line->figures.hedges += mr_far_send(line, task);
         }
@@ -120,13 +126,13 @@ static int64_t number_of(const char *name, int64_t fallback, int64_t least, int6
                                                                                   : fallback;
 }
 
-/* What nobody said is the environment's to say. */
+/* The environment's word, else the document's, else ours. */
 static mr_far_limits settle_limits(const mr_far_limits *given) {
     mr_far_limits l = given ? *given : (mr_far_limits){0};
-    l.stall = l.stall > 0 ? l.stall : number_of("MILLRACE_FAR_STALL", 20, 1, 3600);
-    l.attempts = l.attempts > 0 ? l.attempts : number_of("MILLRACE_FAR_ATTEMPTS", 8, 1, 100);
-    l.seconds = l.seconds > 0 ? l.seconds : number_of("MILLRACE_FAR_SECONDS", 600, 1, 86400);
-    return l;
+    return (mr_far_limits){
+        .attempts = number_of("MILLRACE_FAR_ATTEMPTS", l.attempts > 0 ? l.attempts : 8, 1, 100),
+        .seconds = number_of("MILLRACE_FAR_SECONDS", l.seconds > 0 ? l.seconds : 600, 1, 86400),
+        .stall = number_of("MILLRACE_FAR_STALL", l.stall > 0 ? l.stall : 20, 1, 3600)};
 }
 
 mr_status mr_far_line_open(mr_far_line **out, const mr_far_limits *limits, mr_error *err) {

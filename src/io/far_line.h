@@ -46,8 +46,8 @@ typedef struct mr_far_task {
     struct mr_far_task *next, *before;
 } mr_far_task;
 
-/* When a task is given up. 0, or no limits at all: as MILLRACE_FAR_ATTEMPTS (8), ..._SECONDS (600)
- * and ..._STALL (20) say. */
+/* When a task is given up. 0, or no limits at all: 8, 600 and 20. MILLRACE_FAR_ATTEMPTS,
+ * ..._SECONDS and ..._STALL stand above them. */
 typedef struct mr_far_limits {
     int64_t attempts; /* requests for it, at most */
     int64_t seconds;  /* after these, none is sent again */

@@ -150,7 +150,8 @@ static bool take_entry(void *user, const char *key, size_t key_length, const mr_
     if (key_length == 0 || (key[key_length - 1] == '/' && pin->size == 0)) {
         return true;
     }
-    int n = snprintf(l->name, sizeof l->name, "s3://%s/%.*s", l->bucket, (int)key_length, key);
+    int n = snprintf(l->name, sizeof l->name, "%.*s://%s/%.*s", (int)mr_far_scheme(l->path),
+                     l->path, l->bucket, (int)key_length, key);
     if (n < 0 || (size_t)n >= sizeof l->name) {
         return false;
     }
@@ -194,8 +195,8 @@ static bool make_query(char *out, size_t size, const char *token, const char *pr
 
 static mr_status list_page(mr_far_line *line, listing *l, const char *token, const char *prefix,
                            size_t prefix_length, mr_far_page *page) {
-    char query[8192], bucket[80];
-    snprintf(bucket, sizeof bucket, "s3://%s", l->bucket);
+    char query[8192], bucket[128];
+    snprintf(bucket, sizeof bucket, "%.*s://%s", (int)mr_far_scheme(l->path), l->path, l->bucket);
     if (!make_query(query, sizeof query, token, prefix, prefix_length)) {
         return mr_fail(l->err, MR_E_LIMIT, "the beginning of keys is too long");
     }

@@ -18,8 +18,26 @@ bool mr_is_s3(const char *path) {
     return begins(path, "s3://");
 }
 
+size_t mr_far_scheme(const char *path) {
+    size_t n = 0;
+    while ((path[n] >= 'a' && path[n] <= 'z') ||
+           (n > 0 && ((path[n] >= '0' && path[n] <= '9') || path[n] == '+' || path[n] == '-'))) {
+        n++;
+    }
+    return n > 1 && begins(path + n, "://") ? n : 0;
+}
+
+/* "file://" is no name of an object on a server, and a document must not come to files that way. */
 bool mr_is_far(const char *path) {
-    return begins(path, "https://") || begins(path, "http://") || mr_is_s3(path);
+    return mr_far_scheme(path) > 0 && !begins(path, "file:") && !begins(path, "local:");
+}
+
+bool mr_is_foreign(const char *path) {
+    return mr_is_far(path) && !mr_is_s3(path) && !begins(path, "https:") && !begins(path, "http:");
+}
+
+bool mr_has_bucket(const char *path) {
+    return mr_is_s3(path) || mr_is_foreign(path);
 }
 
 /* ---- Percent-encoding ---- */
@@ -105,7 +123,7 @@ size_t mr_far_bare(const char *path) {
 
 size_t mr_path_public(const char *path) {
     size_t bare = mr_far_bare(path);
-    const char *query = mr_is_far(path) && !mr_is_s3(path) ? memchr(path, '?', bare) : NULL;
+    const char *query = mr_is_far(path) && !mr_has_bucket(path) ? memchr(path, '?', bare) : NULL;
     return query ? (size_t)(query - path) : bare;
 }
 
@@ -160,9 +178,9 @@ bool mr_far_identity(const char *path, uint64_t out[2]) {
 }
 
 /* ---- S3 ---- */
-static bool is_bucket(const char *name, size_t length) {
+static bool is_bucket(const char *name, size_t length, const char *also) {
     for (size_t i = 0; i < length; i++) {
-        if (!is_plain(name[i], "") || name[i] == '~') {
+        if (!is_plain(name[i], also) || name[i] == '~') {
             return false;
         }
     }
@@ -170,9 +188,9 @@ static bool is_bucket(const char *name, size_t length) {
 }
 
 bool mr_s3_parts(const char *path, char bucket[64], const char **key, size_t *key_length) {
-    const char *name = mr_is_s3(path) ? path + strlen("s3://") : "";
+    const char *name = mr_has_bucket(path) ? path + mr_far_scheme(path) + strlen("://") : "";
     size_t length = strcspn(name, "/"), bare = mr_far_bare(path);
-    if (!is_bucket(name, length)) {
+    if (!is_bucket(name, length, mr_is_s3(path) ? "" : "@:")) {
         return false;
     }
     memcpy(bucket, name, length);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* far_name.h - names of objects that lie on servers, wherever a path may stand: "https://host/a",
- * "http://host/a", "s3://bucket/key".
+ * "http://host/a", "s3://bucket/key", and "gs://bucket/key" or whatever else somebody outside reads
+ * for us (a gateway: see docs/far.md).
  *
  * A name may say which version of the object is meant, in a fragment, which no server ever sees:
  *
@@ -23,6 +24,10 @@ typedef struct mr_far_pin {
 
 bool mr_is_far(const char *path);
 bool mr_is_s3(const char *path);
+bool mr_is_foreign(const char *path); /* far, and only a gateway can read it */
+bool mr_has_bucket(
+    const char *path); /* s3 or foreign: it is scheme://bucket/key, and has listings */
+size_t mr_far_scheme(const char *path); /* the length of "s3" in "s3://..."; 0: it has none */
 
 size_t mr_far_bare(const char *path);    /* the length of the name without its pin */
 size_t mr_path_public(const char *path); /* what of a path, far or not, may be shown: no query */
@@ -36,8 +41,8 @@ char *mr_far_pinned(const char *path, size_t length, const mr_far_pin *pin);
 /* 128 bits that name the object's bytes for everybody; false: it is not pinned by a tag. */
 bool mr_far_identity(const char *path, uint64_t out[2]);
 
-/* Bucket and key of an s3 name; the key may be "", and has no end of its own: it has *key_length
- * bytes. False: it is none. */
+/* Bucket and key of a name that has them; the key may be "", and has no end of its own: it has
+ * *key_length bytes. False: it is none. */
 bool mr_s3_parts(const char *path, char bucket[64], const char **key, size_t *key_length);
 
 /* Appends text to out, from *at on, with everything percent-encoded but letters, digits, "-._~" and

@@ -20,7 +20,7 @@ typedef struct mr_far_pace {
     int64_t window_began, window_bytes;
     int32_t window_done, rest;
     bool was_full;
-    int64_t narrowed; /* how often a wider line brought nothing */
+    int64_t narrowed;           /* how often a wider line brought nothing */
     double times[MR_FAR_TIMES]; /* seconds to the first byte, of the last requests */
     int32_t n_times;
     double slow; /* see mr_far_pace_slow; as of `slow_at` times */

@@ -13,10 +13,19 @@ static mr_status refuse_address(mr_far_task *task, mr_status code, const char *w
     return code;
 }
 
+/* What a gateway reads is allowed by its scheme: "gs://". */
+static bool is_allowed(const mr_far_task *task, const char *host, char *shown, size_t size) {
+    char scheme[80];
+    snprintf(scheme, sizeof scheme, "%.*s://", (int)mr_far_scheme(task->path), task->path);
+    bool foreign = mr_is_foreign(task->path);
+    mr_text_escape(shown, size, foreign ? scheme : host);
+    return mr_far_host_allowed(foreign ? scheme : host);
+}
+
 /* Only http and https, no names and passwords in it, and a host that may be reached. */
 mr_status mr_far_check_address(mr_far_task *task, const char *address) {
     CURLU *url = curl_url();
-    char *host = NULL, *scheme = NULL, *user = NULL;
+    char *host = NULL, *scheme = NULL, *user = NULL, shown[300];
     mr_status status = MR_OK;
     if (!url || curl_url_set(url, CURLUPART_URL, address, 0) != CURLUE_OK ||
         curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK) {
@@ -27,10 +36,9 @@ mr_status mr_far_check_address(mr_far_task *task, const char *address) {
         status = refuse_address(task, MR_E_PARAM, "this address has no host");
     } else if (curl_url_get(url, CURLUPART_USER, &user, 0) == CURLUE_OK) {
         status = refuse_address(task, MR_E_PARAM, "addresses may not have a name and a password");
-    } else if (!mr_far_host_allowed(host)) {
-        char text[400], shown[300];
-        snprintf(text, sizeof text, "MILLRACE_HOSTS does not have the host %s",
-                 mr_text_escape(shown, sizeof shown, host));
+    } else if (!is_allowed(task, host, shown, sizeof shown)) {
+        char text[400];
+        snprintf(text, sizeof text, "MILLRACE_HOSTS does not have %s", shown);
         status = refuse_address(task, MR_E_PARAM, text);
     }
     curl_free(host);
@@ -40,10 +48,28 @@ mr_status mr_far_check_address(mr_far_task *task, const char *address) {
     return status;
 }
 
+/* A gateway answers as S3 does, without signatures: GATEWAY/SCHEME/BUCKET/KEY. */
+static mr_status ask_gateway(mr_far_task *task, char *address, size_t size) {
+    const char *gateway = getenv("MILLRACE_GATEWAY");
+    mr_far_account account = {.path_style = true};
+    if (!gateway || !gateway[0]) {
+        refuse_address(task, MR_E_UNSUPPORTED, "this kind of address is not read");
+        mr_hint(&task->err, "from Python it is, where fsspec knows it: docs/far.md");
+        return MR_E_UNSUPPORTED;
+    }
+    snprintf(account.endpoint, sizeof account.endpoint, "%s/%.*s", gateway,
+             (int)mr_far_scheme(task->path), task->path);
+    return mr_far_account_address(&account, task->path, task->query, address, size)
+               ? MR_OK
+               : refuse_address(task, MR_E_PARAM, "this is no name of a bucket and a key");
+}
+
 static mr_status make_address(mr_far_line *line, mr_far_task *task) {
     char address[8192];
     size_t bare = mr_far_bare(task->path);
-    if (mr_is_s3(task->path)) {
+    if (mr_is_foreign(task->path)) {
+        MR_TRY(ask_gateway(task, address, sizeof address));
+    } else if (mr_is_s3(task->path)) {
         mr_far_account_find(&line->account, mr_far_get_document, line);
         if (!mr_far_account_address(&line->account, task->path, task->query, address,
                                     sizeof address)) {
@@ -133,6 +159,9 @@ static void prepare(mr_far_attempt *a) {
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1000L);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, stall);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, a->message);
+    if (mr_is_foreign(a->task->path)) {
+        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*"); /* a gateway is on this machine */
+    }
     mr_far_listen(a);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, a);
     set_certificates(a);

@@ -167,7 +167,7 @@ static mr_status add_far(mr_names *paths, const char *name, const char *const *e
                          mr_error *err) {
     const object_walk walk = {paths, NULL, name};
     size_t plain = strcspn(name, "*?[");
-    if (!mr_is_s3(name) || name[mr_far_bare(name)] != '\0') {
+    if (!mr_has_bucket(name) || name[mr_far_bare(name)] != '\0') {
         return add(paths, name, err);
     }
     if (name[plain] == '\0') {

@@ -13,8 +13,9 @@
 #include "core/params.h"
 #include "core/registry.h"
 
-static const char *const structure_keys[] = {"source",   "ops",  "cache", "view",   "kinds",
-                                             "rehearse", "pace", "share", "bucket", NULL};
+static const char *const structure_keys[] = {"source", "ops",      "cache", "view",
+                                             "kinds",  "rehearse", "pace",  "share",
+                                             "bucket", "servers",  NULL};
 
 static mr_status write_texts(mr_pipeline *p, mr_error *err) {
     MR_TRY(mr_write_stages(p, err));
@@ -206,6 +207,7 @@ void mr_pipeline_free(mr_pipeline *p) {
     free_source(p);
     mr_params_free(mr_settings_params(), &p->settings);
     mr_pace_free(&p->pace);
+    mr_servers_terms_free(&p->servers);
     mr_view_free(&p->view);
     mr_bucket_terms_free(&p->bucket);
     json_decref(p->kinds);

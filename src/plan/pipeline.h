@@ -12,6 +12,7 @@
 #include "core/registry.h"
 #include "plan/bucket_document.h"
 #include "plan/route.h"
+#include "plan/servers_document.h"
 #include "plan/share_document.h"
 #include "plan/stream_document.h"
 #include "plan/view_document.h"
@@ -87,7 +88,8 @@ struct mr_pipeline {
     mr_view_steps view;
     mr_shuffle shuffle;
     mr_share_terms share;
-    mr_bucket_terms bucket;        /* a child's is the mix's */
+    mr_bucket_terms bucket; /* a child's is the mix's */
+    mr_servers_terms servers;
     bool windowed;                 /* the document asks for a shuffle by blocks */
     const mr_source_class *source; /* NULL: a mix */
     void *source_params;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline_order.c - what of the source takes part, and in which order: "view", "shuffle" and
- * "bucket"; and "share", which changes none of them. */
+ * "bucket"; and "share" and "servers", which change none of them. */
 #include "plan/compiler.h"
 
 #include <stdlib.h>
@@ -15,6 +15,7 @@ mr_status mr_compile_order(mr_compiler *c, json_t *document) {
     MR_TRY(mr_shuffle_read(&p->shuffle, shuffle, c->err));
     MR_TRY(mr_share_terms_read(&p->share, json_object_get(document, "share"), c->err));
     MR_TRY(mr_bucket_terms_read(&p->bucket, json_object_get(document, "bucket"), c->err));
+    MR_TRY(mr_servers_terms_read(&p->servers, json_object_get(document, "servers"), c->err));
     p->windowed = json_is_object(shuffle);
     if (p->windowed && json_object_set_new(document, "shuffle", json_true()) != 0) {
         return mr_fail_memory(c->err, 64);
@@ -32,16 +33,22 @@ mr_status mr_write_order(const mr_pipeline *p, json_t *document) {
     return whole ? MR_OK : MR_E_MEMORY;
 }
 
+static bool write_terms(json_t *document, const char *name, bool given, json_t *terms) {
+    bool written = !given || json_object_set(document, name, terms) == 0;
+    json_decref(terms);
+    return written;
+}
+
 mr_status mr_write_bucket(const mr_pipeline *p, json_t *document) {
-    return !p->bucket.given ||
-                   json_object_set_new(document, "bucket", mr_bucket_terms_json(&p->bucket)) == 0
+    return write_terms(document, "bucket", p->bucket.given, mr_bucket_terms_json(&p->bucket))
                ? MR_OK
                : MR_E_MEMORY;
 }
 
 mr_status mr_write_share(const mr_pipeline *p, json_t *document) {
-    return !p->share.given ||
-                   json_object_set_new(document, "share", mr_share_terms_json(&p->share)) == 0
+    return write_terms(document, "share", p->share.given, mr_share_terms_json(&p->share)) &&
+                   write_terms(document, "servers", p->servers.given,
+                               mr_servers_terms_json(&p->servers))
                ? MR_OK
                : MR_E_MEMORY;
 }

@@ -94,12 +94,6 @@ static mr_sight sight_between(const mr_adapt_mark *from, const mr_adapt_mark *to
 }
 
 /* ---- Doing ---- */
-/* As many as reads want held: see most_held() in loader.c. */
-static int64_t held_for(const mr_loader *loader, const mr_setting *setting) {
-    int64_t held = 2 * (int64_t)setting->reads, least = 4 * (int64_t)loader->n_workers;
-    return held > least ? held : least;
-}
-
 void mr_adapter_set(mr_loader *loader, const mr_setting *setting) {
     mr_adapter *own = &loader->adapter;
     bool is_new = memcmp(&own->now, setting, sizeof *setting) != 0;
@@ -113,7 +107,8 @@ void mr_adapter_set(mr_loader *loader, const mr_setting *setting) {
     }
     if (loader->readahead &&
         (own->now.reads != setting->reads || own->now.bytes != setting->bytes)) {
-        mr_intake_allow(mr_readahead_intake(loader->readahead), held_for(loader, setting),
+        mr_intake_allow(mr_readahead_intake(loader->readahead),
+                        mr_loader_most_held(loader, (uint32_t)setting->reads, loader->n_workers),
                         setting->bytes);
         mr_readahead_allow(loader->readahead, setting->reads);
     }

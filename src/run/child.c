@@ -10,6 +10,7 @@
 #include "run/read/facts.h"
 #include "run/read/numbers.h"
 #include "run/read/intake.h"
+#include "run/read/servers.h"
 
 /* ---- Blocks ---- */
 static int64_t largest_block(const mr_dataset *dataset) {
@@ -149,8 +150,9 @@ static mr_status open_lengths(mr_child *child, const mr_log *log, mr_error *err)
     return status;
 }
 
-static mr_status open_child(mr_child *child, const mr_log *log, mr_error *err) {
-    MR_TRY(mr_dataset_open(&child->dataset, child->pipeline, log, err));
+static mr_status open_child(mr_child *child, const char *objects, const mr_log *log,
+                            mr_error *err) {
+    MR_TRY(mr_dataset_open(&child->dataset, child->pipeline, objects, log, err));
     MR_TRY(open_selection(child, log, err));
     MR_TRY(open_lengths(child, log, err));
     return open_course(child, err);
@@ -214,6 +216,7 @@ mr_status mr_children_open(mr_children *children, const mr_pipeline *pipeline, u
                            const mr_log *log, mr_error *err) {
     int32_t n = pipeline->n_children > 0 ? pipeline->n_children : 1;
     int64_t samples = 0;
+    const char *objects = mr_servers_objects(&pipeline->servers);
     children->list = mr_zalloc((size_t)n, sizeof *children->list);
     if (!children->list) {
         return mr_fail_memory(err, (size_t)n * sizeof *children->list);
@@ -225,7 +228,7 @@ mr_status mr_children_open(mr_children *children, const mr_pipeline *pipeline, u
         child->first_sample = samples;
         child->dataset.number = i;
         child->dataset.of = n;
-        MR_TRY(open_child(child, log, err));
+        MR_TRY(open_child(child, objects, log, err));
         samples += child->dataset.shape.samples;
     }
     MR_TRY(write_fingerprint(children, err));
@@ -264,6 +267,14 @@ bool mr_children_are_read(const mr_children *children) {
         read = read || mr_dataset_is_read(&children->list[i].dataset);
     }
     return read;
+}
+
+bool mr_children_are_far(const mr_children *children) {
+    bool far = false;
+    for (int32_t i = 0; i < children->n; i++) {
+        far = far || children->list[i].dataset.is_far;
+    }
+    return far;
 }
 
 bool mr_children_have_blocks(const mr_children *children) {

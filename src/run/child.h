@@ -37,6 +37,7 @@ mr_status mr_children_open_caches(mr_children *children, const mr_caches_config 
 void mr_children_close(mr_children *children);
 
 bool mr_children_are_read(const mr_children *children);     /* any of them */
+bool mr_children_are_far(const mr_children *children);      /* likewise: lies on servers */
 bool mr_children_have_blocks(const mr_children *children);  /* any that is read */
 bool mr_children_keep_samples(const mr_children *children); /* any of them, in a store */
 int32_t mr_children_n_caches(const mr_children *children);

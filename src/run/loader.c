@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "kernels/kernels.h"
 #include "run/read/facts.h"
+#include "run/read/servers.h"
 
 /* ---- Opening, part by part ---- */
 static mr_status open_data(mr_loader *loader, mr_error *err) {
@@ -133,7 +134,8 @@ static mr_status open_readahead(mr_loader *loader, const mr_options *options, mr
     const mr_readahead_config config = {
         .intake = {.origins = loader->origins,
                    .n_origins = loader->n_origins,
-                   .most_held = mr_loader_most_held(options),
+                   .most_held =
+                       mr_loader_most_held(loader, options->reads_in_flight, options->threads),
                    .bytes = options->read_ahead_bytes,
                    .idle_bytes = options->read_ahead_bytes / 2,
                    .threads = options->threads},
@@ -314,13 +316,21 @@ static mr_status open_exchange(mr_loader *loader, const mr_options *options, mr_
     return MR_OK;
 }
 
+static mr_status open_far(mr_loader *loader, mr_error *err) {
+    const mr_servers_terms *terms = &loader->pipeline->servers;
+    const mr_far_limits limits = {terms->attempts, terms->seconds, terms->stall};
+    if (!mr_children_are_far(&loader->children)) {
+        return MR_OK;
+    }
+    MR_TRY(mr_far_origin_open(&loader->far, &limits, &loader->tracks, err));
+    return mr_raw_tier_open(&loader->raw, mr_servers_objects(terms), mr_servers_objects_size(terms),
+                            &loader->log, err);
+}
+
 static mr_status start_threads(mr_loader *loader, const mr_options *options, mr_error *err) {
     MR_TRY(mr_tracing_open(loader, options, err));
     MR_TRY(open_exchange(loader, options, err));
-    MR_TRY(mr_far_origin_open(&loader->far, &loader->children, &loader->tracks, err));
-    if (loader->far) {
-        MR_TRY(mr_raw_tier_open(&loader->raw, &loader->log, err));
-    }
+    MR_TRY(open_far(loader, err));
     list_origins(loader);
     MR_TRY(open_readahead(loader, options, err));
     MR_TRY(open_ahead(loader, err));

@@ -157,7 +157,7 @@ mr_status mr_loader_check_options(const mr_options *options, mr_error *err);
 int64_t mr_loader_choose_morsel(const mr_loader *loader);
 int64_t mr_loader_choose_depth(const mr_loader *loader, const mr_options *options);
 int64_t mr_loader_most_ahead(const mr_loader *loader, const mr_options *options, int64_t depth);
-int64_t mr_loader_most_held(const mr_options *options);
+int64_t mr_loader_most_held(const mr_loader *loader, uint32_t reads, uint32_t threads);
 void mr_loader_limit_adapter(mr_adapter *adapter, const mr_options *given, const mr_options *whole,
                              const mr_settings *settings);
 

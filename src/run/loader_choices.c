@@ -5,6 +5,7 @@
 
 #include "core/cpu.h"
 #include "core/error.h"
+#include "io/far_pace.h"
 #include "run/loader.h"
 
 static mr_options own_options(const mr_options *given) {
@@ -93,6 +94,14 @@ int64_t mr_loader_choose_morsel(const mr_loader *loader) {
     return (share + tickets - 1) / tickets;
 }
 
+/* Samples that are read ahead. Answers of servers come in any order, and one of a hundred late: so
+ * many more are asked for that those after it keep the workers busy meanwhile. */
+static int64_t reads_ahead(const mr_loader *loader, uint32_t reads_in_flight) {
+    enum { FAR_AHEAD = 4 * MR_FAR_MOST_REQUESTS };
+    int64_t reads = 2 * (int64_t)reads_in_flight;
+    return mr_children_are_far(&loader->children) && reads < FAR_AHEAD ? FAR_AHEAD : reads;
+}
+
 /* Enough samples in the making to keep every worker and every read busy, but never less than two
  * batches (one can fill while the other ends) and, by default, within a gigabyte beyond that. */
 int64_t mr_loader_choose_depth(const mr_loader *loader, const mr_options *options) {
@@ -100,7 +109,7 @@ int64_t mr_loader_choose_depth(const mr_loader *loader, const mr_options *option
     int64_t share = mr_loader_share(loader);
     int64_t wanted = 2 * (int64_t)options->threads * loader->morsel;
     int64_t reads =
-        mr_children_are_read(&loader->children) ? 2 * (int64_t)options->reads_in_flight : 0;
+        mr_children_are_read(&loader->children) ? reads_ahead(loader, options->reads_in_flight) : 0;
     wanted = wanted > reads ? wanted : reads;
     int64_t depth = (wanted + share - 1) / share;
     int64_t bytes = mr_pool_batch_bytes(loader->pool);
@@ -124,7 +133,7 @@ int64_t mr_loader_most_ahead(const mr_loader *loader, const mr_options *options,
 }
 
 /* Four times the workers at least: see leave() in intake.c. */
-int64_t mr_loader_most_held(const mr_options *options) {
-    int64_t held = 2 * (int64_t)options->reads_in_flight, least = 4 * (int64_t)options->threads;
+int64_t mr_loader_most_held(const mr_loader *loader, uint32_t reads, uint32_t threads) {
+    int64_t held = reads_ahead(loader, reads), least = 4 * (int64_t)threads;
     return held > least ? held : least;
 }

@@ -377,7 +377,7 @@ static char *join_far(const char *root, const char *name) {
     if (is_absolute(name)) {
         return strdup(name);
     }
-    if (!mr_is_far(root) || mr_is_s3(root)) {
+    if (!mr_is_far(root) || mr_has_bucket(root)) {
         return join(root, name);
     }
     size_t size = strlen(root) + 3 * strlen(name) + 8, at = strlen(root);
@@ -620,11 +620,23 @@ static void close_(void *state) {
     }
 }
 
+/* Names that are addresses have made f->objects; those of other columns are looked at here. */
+static bool lies_on_servers(const files *f) {
+    bool any = f->objects || mr_is_far(f->root);
+    for (int32_t c = 0; !any && f->labels && c < f->labels->n_columns; c++) {
+        for (int64_t i = 0; !any && f->extents[c] > 0 && i < f->n; i++) {
+            any = mr_is_far(f->labels->columns[c].texts[row_of(f, i)]);
+        }
+    }
+    return any;
+}
+
 static void shape(const void *state, mr_shape *out) {
     const files *f = state;
     out->samples = f->n;
     out->fingerprint[0] = f->fingerprint[0];
     out->fingerprint[1] = f->fingerprint[1];
+    out->servers = lies_on_servers(f) ? MR_SERVERS_SOME : MR_SERVERS_NONE;
 }
 
 static void sample_name(const void *state, int64_t sample, char *buffer, size_t size) {

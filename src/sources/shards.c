@@ -89,7 +89,7 @@ typedef struct kept_head {
 /* Beside the objects' bytes, where these are kept: see run/cache/raw_tier.h. */
 static const char *kept_in(const mr_shards *s, const mr_shards_config *config,
                            const mr_shard *shard, uint64_t key[2]) {
-    const char *store = getenv("MILLRACE_OBJECTS");
+    const char *store = config->objects;
     uint64_t words[3];
     if (!config->keeper || s->firsts || !store || !store[0] ||
         !mr_far_identity(shard->path, &words[1])) {
@@ -453,6 +453,10 @@ void mr_shards_shape(const mr_shards *s, mr_shape *out) {
     out->blocks = s->mapped || s->single ? 0 : s->n_blocks;
     out->mapped = s->mapped;
     out->keeps_bytes = !all_packed;
+    out->servers = MR_SERVERS_NONE;
+    for (int32_t i = 0; i < s->n; i++) {
+        out->servers = mr_is_far(s->v[i].path) ? MR_SERVERS_SOME : out->servers;
+    }
     memcpy(out->fingerprint, s->fingerprint, sizeof s->fingerprint);
 }
 

@@ -60,6 +60,7 @@ typedef struct mr_shards_config {
     bool runs;                  /* pieces are runs of samples */
     const mr_keeper *keeper;    /* (optional) for where samples begin in shards on servers */
     const char *kind;           /* with a keeper: what decides where they begin */
+    const char *objects;        /* likewise: the store, "": none */
 
     /* Marks the pieces of a shard, unpacked, with mr_shards_mark, and the end of the last with
      * mr_shards_end. */

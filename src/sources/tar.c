@@ -347,6 +347,7 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         .max_unpacked = t->params->max_unpacked_bytes,
         .may_map = wanted->single,
         .keeper = wanted->keeper,
+        .objects = wanted->objects,
         .kind = "tar",
         .may_locate = wanted->single && !t->params->in_memory,
         .in_memory = t->params->in_memory,

@@ -286,6 +286,7 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         .block_bytes = t->params->block_bytes,
         .max_unpacked = t->params->max_unpacked_bytes,
         .keeper = wanted->keeper,
+        .objects = wanted->objects,
         .kind = "tfrecord",
         .may_map = wanted->single && !wants_list(t->params, wanted),
         .walk = walk,

@@ -121,6 +121,57 @@ def test_progress_shows_bytes_and_requests(data, server, tmp_path):  # noqa: F81
     assert re.search(rb"B/s by \d+ requests?", script.read_bytes())
 
 
+def test_limits_of_the_document(tmp_path):
+    """Pinned names are not looked up, so that the run is what finds nobody there; the environment has the
+    last word."""
+    address = f"http://127.0.0.1:{far_servers.free_port()}"
+    (tmp_path / "list").write_text(f"{address}/a.jpg#size=9&tag=%22x%22\t0\n")
+    source = {"files": {"list": str(tmp_path / "list")}}
+    far = write(tmp_path / "far.json", source, batch=1, servers={"attempts": 2})
+    assert "after 2 attempts" in millrace("run", far, code=4).stderr
+    assert "after 3 attempts" in millrace("run", far, code=4, MILLRACE_FAR_ATTEMPTS="3").stderr
+    # Pauses double from 25 ms on, so that a second is over long before 100 attempts.
+    far = write(tmp_path / "far.json", source, batch=1, servers={"attempts": 100, "seconds": 1})
+    tries = int(re.search(r"after (\d+) attempts", millrace("run", far, code=4).stderr)[1])
+    assert 2 <= tries < 12
+    bad = write(tmp_path / "bad.json", source, servers={"attempts": 101})
+    assert "$.servers.attempts" in millrace("check", bad, code=2).stderr
+    bad = write(tmp_path / "bad.json", source, servers=["*"])
+    assert "servers must be an object" in millrace("check", bad, code=2).stderr
+    bad = write(tmp_path / "bad.json", source, servers={"hosts": "*"})
+    assert "hosts" in millrace("check", bad, code=2, MILLRACE_HOSTS="").stderr  # no document widens them
+
+
+def test_objects_of_the_document(data, server, tmp_path):  # noqa: F811
+    store = tmp_path / "objects"
+    terms = {"objects": str(store), "objects_size": "100MB"}
+    far = write(tmp_path / "far.json", SOURCES["tar"](server), shuffle=True, servers=terms)
+    millrace("cache", "warm", far)
+    assert json.loads(millrace("cache", "warm", far, "--json").stdout)["objects"]["fetched"] == 0
+    told = json.loads(millrace("run", far, "--json").stdout)
+    assert {o["name"]: o["found"] for o in told["origins"]}["object"] == 0
+    # Whoever runs it may say otherwise: here, that nothing is kept.
+    told = json.loads(millrace("run", far, "--json", MILLRACE_OBJECTS="").stdout)
+    assert "objects" not in {o["name"] for o in told["origins"]}
+    assert json.loads(millrace("check", far, "--json").stdout)["fingerprint"] == json.loads(millrace(
+        "check", write(tmp_path / "b.json", SOURCES["tar"](server), shuffle=True), "--json").stdout)["fingerprint"]
+
+
+def test_one_address_among_a_million_names_is_seen(data, tmp_path):  # noqa: F811
+    """Of a list of names of files one is an address: the run has an origin for it."""
+    (tmp_path / "a.bin").write_bytes(b"x")
+    names = ["a.bin\t0\n"] * 1_100_000
+    names[1_000_001] = "http://127.0.0.1:9/b.bin\t0\n"
+    (tmp_path / "list").write_text("".join(names))
+    mixed = write(tmp_path / "mixed.json", {"files": {"list": str(tmp_path / "list")}}, shuffle=False)
+    told = json.loads(millrace("run", mixed, "--json", "--steps", 1).stdout)
+    assert [o["name"] for o in told["origins"]] == ["object", "files"]
+    names[1_000_001] = names[0]
+    (tmp_path / "list").write_text("".join(names))
+    told = json.loads(millrace("run", mixed, "--json", "--steps", 1).stdout)
+    assert [o["name"] for o in told["origins"]] == ["files"]
+
+
 def test_check_names_the_server_that_is_not_there(tmp_path):
     address = f"http://127.0.0.1:{far_servers.free_port()}"
     far = write(tmp_path / "far.json", SOURCES["tar"](address))

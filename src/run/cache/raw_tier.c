@@ -218,14 +218,13 @@ static mr_status open_parts(mr_raw_tier *tier, const mr_store_params *params, co
     return mr_threads_start(&tier->thread, 1, "mr-raw", raw_main, tier, 0, err);
 }
 
-mr_status mr_raw_tier_open(mr_raw_tier **out, const mr_log *log, mr_error *err) {
-    const char *path = getenv("MILLRACE_OBJECTS"), *size = getenv("MILLRACE_OBJECTS_SIZE");
+mr_status mr_raw_tier_open(mr_raw_tier **out, const char *path, int64_t size, const mr_log *log,
+                           mr_error *err) {
     static const char name[] = "bytes of objects";
-    if (!path || !path[0]) {
+    if (!path[0]) {
         return MR_OK;
     }
-    const mr_store_params params = {.path = strcmp(path, "auto") == 0 ? "" : path,
-                                    .size = size ? strtoll(size, NULL, 10) : 0};
+    const mr_store_params params = {.path = strcmp(path, "auto") == 0 ? "" : path, .size = size};
     mr_raw_tier *tier = mr_zalloc(1, sizeof *tier);
     if (!tier) {
         return mr_fail_memory(err, sizeof *tier);

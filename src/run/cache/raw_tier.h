@@ -12,9 +12,10 @@
 
 typedef struct mr_raw_tier mr_raw_tier;
 
-/* By MILLRACE_OBJECTS: the store's folder, or "auto" for the user's own; unset: *out stays NULL.
- * MILLRACE_OBJECTS_SIZE: its size in bytes, where it is new. */
-mr_status mr_raw_tier_open(mr_raw_tier **out, const mr_log *log, mr_error *err);
+/* path: the store's folder, or "auto" for the user's own; "": *out stays NULL. size: in bytes,
+ * where it is new; 0: a store's own. */
+mr_status mr_raw_tier_open(mr_raw_tier **out, const char *path, int64_t size, const mr_log *log,
+                           mr_error *err);
 void mr_raw_tier_close(mr_raw_tier *tier); /* with everything written; NULL is allowed */
 
 extern const mr_origin_class mr_raw_origin;

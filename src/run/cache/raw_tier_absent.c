@@ -2,7 +2,10 @@
 /* raw_tier_absent.c - in place of raw_tier.c where there is no store. */
 #include "run/cache/raw_tier.h"
 
-mr_status mr_raw_tier_open(mr_raw_tier **out, const mr_log *log, mr_error *err) {
+mr_status mr_raw_tier_open(mr_raw_tier **out, const char *path, int64_t size, const mr_log *log,
+                           mr_error *err) {
+    (void)path;
+    (void)size;
     (void)out;
     (void)log;
     (void)err;

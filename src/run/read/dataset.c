@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/philox.h"
+#include "io/far_name.h"
 #include "io/file.h"
 #include "run/cache/keep.h"
 
@@ -35,7 +36,7 @@ static mr_status list_blocks(mr_dataset *dataset, mr_error *err) {
 }
 
 static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *fields,
-                             bool single, const mr_log *log, mr_error *err) {
+                             bool single, const char *objects, const mr_log *log, mr_error *err) {
     mr_keep *keep = mr_keep_new(pipeline->source->name, log);
     const mr_wanted wanted = {
         .size = (uint32_t)sizeof wanted,
@@ -46,6 +47,7 @@ static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, c
         .log = log,
         .keeper = mr_keep_keeper(keep),
         .mapper = dataset->mapping ? &dataset->mapping->mapper : NULL,
+        .objects = objects,
     };
     dataset->class = pipeline->source;
     mr_status status = dataset->class->open(pipeline->source_params, &wanted, &dataset->state, err);
@@ -53,16 +55,47 @@ static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, c
     return status;
 }
 
-mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const mr_log *log,
-                          mr_error *err) {
+/* ---- Servers ---- */
+static bool block_is_far(const mr_dataset *dataset, int64_t block) {
+    mr_extent own[4], *extents = own;
+    mr_error ignored = MR_ERROR_INIT;
+    int32_t n = 0;
+    bool found = mr_dataset_locate(dataset, block, own, 4, &extents, &n, &ignored) == MR_OK;
+    bool far = false;
+    for (int32_t i = 0; found && !far && i < n; i++) {
+        far = mr_is_far(extents[i].path);
+    }
+    if (extents != own) {
+        mr_free(extents);
+    }
+    return far;
+}
+
+/* A source that does not say is asked for all of its blocks: one address among names of files is
+ * enough. */
+static bool lies_on_servers(const mr_dataset *dataset) {
+    if (!mr_dataset_is_read(dataset) || dataset->shape.servers == MR_SERVERS_NONE) {
+        return false;
+    }
+    bool far = dataset->shape.servers == MR_SERVERS_SOME;
+    int64_t n = mr_dataset_has_blocks(dataset) ? dataset->shape.blocks : dataset->shape.samples;
+    for (int64_t block = 0; !far && block < n; block++) {
+        far = block_is_far(dataset, block);
+    }
+    return far;
+}
+
+mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const char *objects,
+                          const mr_log *log, mr_error *err) {
     MR_TRY(mr_mapping_new(&dataset->mapping, pipeline, err));
     return mr_dataset_open_for(dataset, pipeline, pipeline->wanted,
-                               mr_pipeline_wants_single(pipeline), log, err);
+                               mr_pipeline_wants_single(pipeline), objects, log, err);
 }
 
 mr_status mr_dataset_open_for(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *wanted,
-                              bool single, const mr_log *log, mr_error *err) {
-    MR_TRY(open_source(dataset, pipeline, wanted, single, log, err));
+                              bool single, const char *objects, const mr_log *log, mr_error *err) {
+    dataset->objects = objects;
+    MR_TRY(open_source(dataset, pipeline, wanted, single, objects, log, err));
     dataset->shape.size = (uint32_t)sizeof dataset->shape;
     dataset->class->shape(dataset->state, &dataset->shape);
     const uint64_t *words = dataset->shape.fingerprint;
@@ -75,7 +108,9 @@ mr_status mr_dataset_open_for(mr_dataset *dataset, const mr_pipeline *pipeline, 
         return mr_fail(err, MR_E_NOT_FOUND, "the dataset has %lld samples",
                        (long long)dataset->shape.samples);
     }
-    return list_blocks(dataset, err);
+    MR_TRY(list_blocks(dataset, err));
+    dataset->is_far = lies_on_servers(dataset);
+    return MR_OK;
 }
 
 void mr_dataset_close(mr_dataset *dataset) {

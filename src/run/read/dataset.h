@@ -15,17 +15,20 @@ typedef struct mr_dataset {
     mr_mapping *mapping; /* ops that the source runs; NULL: none */
     int32_t number, of;  /* which of the run's datasets it is */
     char fingerprint[33];
+    const char *objects; /* as it was opened with; whoever opens it keeps the text */
+    bool is_far;         /* some of its bytes lie on servers */
 } mr_dataset;
 
-/* mr_dataset_close is due even if opening failed; a zeroed one may be closed. */
-mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const mr_log *log,
-                          mr_error *err);
+/* objects: see mr_wanted. mr_dataset_close is due even if opening failed; a zeroed one may be
+ * closed. */
+mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const char *objects,
+                          const mr_log *log, mr_error *err);
 void mr_dataset_close(mr_dataset *dataset);
 
 /* Opened for other fields than those that the pipeline wants, `wanted` of each, and for samples
  * that are taken one by one or not. */
 mr_status mr_dataset_open_for(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *wanted,
-                              bool single, const mr_log *log, mr_error *err);
+                              bool single, const char *objects, const mr_log *log, mr_error *err);
 
 static inline bool mr_dataset_is_read(const mr_dataset *dataset) {
     return dataset->class->locate != NULL && !dataset->shape.mapped;

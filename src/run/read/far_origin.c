@@ -427,57 +427,25 @@ static void end(void *state) {
     mr_threads_join(&far->thread);
 }
 
-/* Whether the block lies on a server. */
-static bool block_is_far(const mr_dataset *dataset, int64_t block) {
-    mr_extent own[4], *extents = own;
-    mr_error ignored = MR_ERROR_INIT;
-    int32_t n = 0;
-    bool found = mr_dataset_locate(dataset, block, own, 4, &extents, &n, &ignored) == MR_OK &&
-                 has_far(extents, n);
-    if (extents != own) {
-        mr_free(extents);
-    }
-    return found;
-}
-
-/* All blocks are looked at where they are few, and many of them where they are not. */
-static bool is_far(const mr_dataset *dataset) {
-    enum { LOOKS = 1000000 };
-    if (!mr_dataset_is_read(dataset)) {
-        return false;
-    }
-    int64_t n = mr_dataset_has_blocks(dataset) ? dataset->shape.blocks : dataset->shape.samples;
-    int64_t step = n / LOOKS + 1;
-    for (int64_t block = 0; block < n; block += step) {
-        if (block_is_far(dataset, block)) {
-            return true;
-        }
-    }
-    return block_is_far(dataset, n - 1);
-}
-
-static mr_status open_parts(mr_far_origin *far, mr_tracks *tracks, mr_error *err) {
+static mr_status open_parts(mr_far_origin *far, const mr_far_limits *limits, mr_tracks *tracks,
+                            mr_error *err) {
     far->track = mr_tracks_add(tracks, MR_TRACK_READER);
     if (!far->track) {
         return mr_fail_memory(err, sizeof(mr_track));
     }
-    MR_TRY(mr_far_line_open(&far->line, NULL, err));
+    MR_TRY(mr_far_line_open(&far->line, limits, err));
     return mr_threads_start(&far->thread, 1, "mr-far", far_main, far, 0, err);
 }
 
-mr_status mr_far_origin_open(mr_far_origin **out, const mr_children *children, mr_tracks *tracks,
+mr_status mr_far_origin_open(mr_far_origin **out, const mr_far_limits *limits, mr_tracks *tracks,
                              mr_error *err) {
-    bool any = false;
-    for (int32_t i = 0; i < children->n && !any; i++) {
-        any = is_far(&children->list[i].dataset);
-    }
-    mr_far_origin *far = any ? mr_zalloc(1, sizeof *far) : NULL;
+    mr_far_origin *far = mr_zalloc(1, sizeof *far);
     if (!far) {
-        return any ? mr_fail_memory(err, sizeof *far) : MR_OK;
+        return mr_fail_memory(err, sizeof *far);
     }
     pthread_mutex_init(&far->lock, NULL);
     *out = far; /* the caller closes it, also where this fails */
-    return open_parts(far, tracks, err);
+    return open_parts(far, limits, tracks, err);
 }
 
 void mr_far_origin_close(mr_far_origin *far) {

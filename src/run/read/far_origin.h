@@ -6,14 +6,12 @@
 #define MR_RUN_FAR_ORIGIN_H
 
 #include "io/far_line.h"
-#include "run/child.h"
 #include "run/read/origin.h"
 #include "span/track.h"
 
 typedef struct mr_far_origin mr_far_origin;
 
-/* *out stays NULL where no dataset has anything on a server. */
-mr_status mr_far_origin_open(mr_far_origin **out, const mr_children *children, mr_tracks *tracks,
+mr_status mr_far_origin_open(mr_far_origin **out, const mr_far_limits *limits, mr_tracks *tracks,
                              mr_error *err);
 void mr_far_origin_close(mr_far_origin *far); /* NULL is allowed */
 void mr_far_origin_figures(mr_far_origin *far, mr_far_figures *out);

@@ -3,10 +3,10 @@
  * they are opened. */
 #include "run/read/far_origin.h"
 
-mr_status mr_far_origin_open(mr_far_origin **out, const mr_children *children, mr_tracks *tracks,
+mr_status mr_far_origin_open(mr_far_origin **out, const mr_far_limits *limits, mr_tracks *tracks,
                              mr_error *err) {
     (void)out;
-    (void)children;
+    (void)limits;
     (void)tracks;
     (void)err;
     return MR_OK;

@@ -314,23 +314,20 @@ static bool take_idle(mr_intake *intake, mr_load *load, size_t size) {
     return false;
 }
 
-/* What is given back is kept for the next, the oldest of the idle making room for it. */
-static void *keep_idle(mr_intake *intake, void *data, size_t capacity) {
-    if (capacity > intake->most_idle / 2) {
-        return data;
+/* What is given back is kept for the next, others that are idle making room for it: memory that is
+ * new costs a page fault for every 4 KB. With the lock held. */
+static void keep_idle(mr_intake *intake, void *data, size_t capacity) {
+    if (capacity > intake->most_idle) {
+        free(data);
+        return;
     }
-    void *victim = NULL;
-    if (intake->n_idle == MR_IDLE_BUFFERS || intake->idle_bytes + capacity > intake->most_idle) {
-        if (intake->n_idle == 0) {
-            return data;
-        }
-        victim = intake->idle[0].data;
+    while (intake->n_idle == MR_IDLE_BUFFERS || intake->idle_bytes + capacity > intake->most_idle) {
+        free(intake->idle[0].data);
         intake->idle_bytes -= intake->idle[0].capacity;
         intake->idle[0] = intake->idle[--intake->n_idle];
     }
     intake->idle[intake->n_idle++] = (mr_idle_buffer){data, capacity};
     intake->idle_bytes += capacity;
-    return victim;
 }
 
 /* block.bytes is set once all of them are there. */
@@ -356,9 +353,8 @@ static void give_back_memory(mr_intake *intake, mr_load *load) {
     offer(intake, load);
     pthread_mutex_lock(&intake->lock);
     intake->charged -= load->charged;
-    void *victim = keep_idle(intake, load->buffer, load->capacity);
+    keep_idle(intake, load->buffer, load->capacity);
     pthread_mutex_unlock(&intake->lock);
-    free(victim);
     load->buffer = NULL;
     load->capacity = load->charged = 0;
 }
