@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make_data.py FOLDER [--photos DIR] [--vocabulary DIR] [--scale N]: data for the seven pipelines
-beside it, with the sizes a sample that PRESTO's datasets have.
+"""make_data.py FOLDER [--photos DIR] [--vocabulary DIR] [--scale N] [--only NAMES]: data for
+the seven pipelines beside it, with the sizes a sample that PRESTO's datasets have.
 
 Photos are those of --photos, else made by scripts/photos. The BPE vocabulary is GPT-2's where --vocabulary has
 encoder.json and vocab.bpe, else one is made of the generated text. All else is generated, the same for everybody.
@@ -127,7 +127,8 @@ def save_tokenizer(target, vocab, merges):
     document = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
                 "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
                                   "use_regex": True},
-                "post_processor": None, "decoder": {"type": "ByteLevel"},
+                "post_processor": None,
+                "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
                 "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
                           "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
                           "ignore_merges": False, "vocab": vocab, "merges": merges}}
@@ -218,14 +219,20 @@ def main():
     parser.add_argument("--photos", help="a folder of class folders")
     parser.add_argument("--vocabulary", help="a folder with GPT-2's encoder.json and vocab.bpe")
     parser.add_argument("--scale", type=float, default=1, help="of the numbers of samples")
+    parser.add_argument("--only", help="names of folders, with commas; no documents then")
     given = parser.parse_args()
     folder = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    photos(folder / "photos", given.photos, max(2, int(350 * given.scale)))
+    only = given.only.split(",") if given.only else None
+    if not only:
+        photos(folder / "photos", given.photos, max(2, int(350 * given.scale)))
     for name, make, n in (("cube_jpg", cube_jpg, 48), ("cube_png", cube_png, 12), ("pages", pages, 600),
                           ("flac", flac, 160), ("mp3", mp3, 400), ("nilm", nilm, 96)):
-        folder_once(folder / name, lambda path, make=make, n=n: make(path, max(2, int(n * given.scale))))
-    documents(folder, tokenizer(folder, given.vocabulary))
+        if not only or name in only:
+            folder_once(folder / name, lambda path, make=make, n=n: make(path, max(2, int(n * given.scale))))
+    digests = tokenizer(folder, given.vocabulary)
+    if not only:
+        documents(folder, digests)
 
 
 if __name__ == "__main__":
