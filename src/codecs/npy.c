@@ -263,6 +263,9 @@ static mr_status check_size(size_t size, mr_npy *out, mr_error *err) {
                 !endless && end < (int64_t)size
                     ? "nothing may follow the array: save it alone in a file"
                     : "it was cut short, or is still being written");
+        if (err) {
+            err->offset = !endless && end < (int64_t)size ? end : (int64_t)size;
+        }
         return MR_E_CORRUPT;
     }
     out->bytes = bytes;

@@ -40,6 +40,16 @@ typedef struct sink {
     bool head;
 } sink;
 
+/* The byte is one of what the file unpacks to. */
+static mr_status too_much(size_t limit, mr_error *err) {
+    mr_fail(err, MR_E_LIMIT, "unpacks to more than %zu bytes", limit);
+    mr_hint(err, "allow more with max_unpacked_bytes, if the file is not made to harm");
+    if (err) {
+        err->offset = (int64_t)limit;
+    }
+    return MR_E_LIMIT;
+}
+
 #if defined(MR_HAVE_ZLIB) || defined(MR_HAVE_ZSTD) || defined(MR_HAVE_LZ4)
 static bool is_full(const sink *s) {
     return s->head && s->n >= s->limit;
@@ -48,9 +58,7 @@ static bool is_full(const sink *s) {
 static mr_status make_room(sink *s, mr_error *err) {
     enum { LEAST = 1 << 16 };
     if (s->n > s->limit) {
-        mr_fail(err, MR_E_LIMIT, "unpacks to more than %zu bytes", s->limit);
-        mr_hint(err, "allow more with max_unpacked_bytes, if the file is not made to harm");
-        return MR_E_LIMIT;
+        return too_much(s->limit, err);
     }
     if (s->n < s->capacity) {
         return MR_OK;
@@ -197,7 +205,7 @@ mr_status mr_unpack_file(mr_packing packing, const void *data, size_t size, size
                        : packing == MR_LZ4 ? unpack_lz4(data, size, &s, err)
                                            : unpack_zstd(data, size, &s, err);
     if (status == MR_OK && s.n > limit && !head) {
-        status = mr_fail(err, MR_E_LIMIT, "unpacks to more than %zu bytes", limit);
+        status = too_much(limit, err);
     }
     if (status < 0) {
         free(s.data);

@@ -425,7 +425,10 @@ static mr_status look(params *p, const mr_shard_head *head, mr_error *err) {
             break; /* a row that goes on behind what was read */
         }
         if (p->kind == JSON_LINES) {
-            MR_TRY(look_at_json(p, &row, true, err));
+            mr_status status = look_at_json(p, &row, true, err);
+            if (status < 0) {
+                return mr_shard_blame(status, head->path, row.at - (const char *)head->data, err);
+            }
         } else if (!is_bad) {
             look_at_csv(p, row);
         }

@@ -232,6 +232,9 @@ static mr_status add_file(tokens *t, const mr_map *map, const mr_megatron *index
         mr_fail(err, MR_E_CORRUPT, "%zu bytes are not %s %s", map->size,
                 index ? "the tokens that its .idx promises, of" : "a whole number of tokens of",
                 mr_dtype_name(p->type));
+        if (err) {
+            err->offset = (int64_t)(map->size - map->size % each);
+        }
         return MR_E_CORRUPT;
     }
     if (map->size == 0) {

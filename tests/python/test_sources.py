@@ -11,7 +11,9 @@ import random
 import shutil
 import subprocess
 import tarfile
+import zlib
 
+import h5py
 import numpy as np
 import pytest
 
@@ -702,6 +704,81 @@ def test_lines_damage(tmp_path):
     refused({"lines": {"path": str(path)}}, "not a JSON object", "CORRUPT")
     refused({"lines": {"path": str(path), "fields": ["a:int64"]}}, "not a JSON object", "CORRUPT", 9,
             False)
+
+
+# ---- Bombs, and damage in what is compressed or mapped ----------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+@pytest.mark.parametrize("kind", ["tar", "tfrecord", "lines"])
+def test_bombs_end_at_the_limit(tmp_path, kind, ending):
+    """A shard that begins as it should and unpacks to a hundred times its size."""
+    if kind == "tar":
+        path = make_tars(tmp_path, 1)[1].replace("{000..000}", "000")
+        more = {}
+    elif kind == "tfrecord":
+        path = make_tfrecords(tmp_path, 1)[1].replace("{00000..00000}", "00000")
+        more = {"fields": ["label:int64"]}
+    else:
+        path, more = str(tmp_path / "x.jsonl"), {}
+        with open(path, "w") as file:
+            file.write('{"a": 1}\n' * 100)
+    with open(path, "ab") as file:
+        file.write(bytes(30_000_000) if kind != "lines" else b'{"a": 1}\n' * 3_000_000)
+    bomb = pack(path, ending)
+    assert os.path.getsize(bomb) < 400_000
+    source = {kind: {"path": bomb, "max_unpacked_bytes": "2MB", **more}}
+    for shuffle in (True, False, {"window": 2}):
+        refused(source, "unpacks to more than 2000000 bytes", "LIMIT", 2_000_000, shuffle)
+        refused(source, os.path.basename(bomb), "LIMIT", None, shuffle)
+
+
+def test_a_chunk_of_hdf5_that_is_a_bomb(tmp_path):
+    path = str(tmp_path / "x.h5")
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("x", shape=(1000, 3), dtype="i8", chunks=(100, 3), compression="gzip")
+        data[...] = 1
+        data.id.write_direct_chunk((300, 0), zlib.compress(bytes(50_000_000), 9))
+        at = data.id.get_chunk_info_by_coord((300, 0)).byte_offset
+    source = {"hdf5": {"path": path, "block_bytes": 2400}}
+    for shuffle in (True, False):
+        refused(source, "does not unpack to its size", "CORRUPT", at, shuffle)
+    document = {"source": source, "batch": 10, "on_error": "skip", "shuffle": False}
+    with mrlib.Loader(document) as loader:
+        assert sum(len(b.samples) for b in loader) == 1000
+        assert sorted(s[2] for s in loader.skips()) == list(range(300, 400))
+
+
+def test_lengths_that_are_wrong_name_a_byte(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(100))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-8])
+    refused({"array": {"path": str(path)}}, "cut short", "CORRUPT", len(whole) - 8)
+    path.write_bytes(whole + b"more")
+    refused({"array": {"path": str(path)}}, "nothing may follow", "CORRUPT", len(whole))
+    for shape, says in (b"(9223372036854775807,)", "larger than any file"), \
+            (b"(1152921504606846975,)", "its header promises"):
+        header = whole[:128].replace(b"(100,)", shape)
+        path.write_bytes(header.rstrip(b" \n").ljust(127) + b"\n" + whole[128:])
+        refused({"array": {"path": str(path)}}, says, "CORRUPT")
+    path = tmp_path / "x.bin"
+    path.write_bytes(bytes(99))
+    refused({"tokens": {"path": str(path), "length": 8, "dtype": "uint16"}}, "not a whole number", "CORRUPT", 98)
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": 1}\n{"a": 2}\n{"a": "cut')
+    refused({"lines": {"path": str(path)}}, "not a JSON object", "CORRUPT", 18)
+
+
+def test_a_file_that_is_too_large_is_named_or_skipped(tmp_path):
+    make_folders(tmp_path, [f"a/{i}.bin" for i in range(8)])
+    with open(tmp_path / "a" / "9.bin", "wb") as file:
+        file.truncate(1 << 42)
+    source = {"files": {"path": str(tmp_path), "extensions": ["bin"]}}
+    refused(source, "a/9.bin", "LIMIT")
+    with mrlib.Loader({"source": source, "batch": 3, "on_error": "skip"}) as loader:
+        assert sum(len(b.samples) for b in loader) == 9
+        assert [s[2] for s in loader.skips()] == [8]
 
 
 # ---- arrays ----------------------------------------------------------------------------------

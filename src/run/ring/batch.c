@@ -37,23 +37,58 @@ bool mr_batch_has(mr_batch *batch, int32_t field, int64_t i, const void *data) {
     return own->data && own->data == data && !own->lent;
 }
 
+/* ---- Pieces ---- */
+/* What others were told of its size stands until the batch is done. */
 static void forget_piece(mr_batch_value *p) {
-    if (!p->lent) {
+    if (!p->lent && !p->inside) {
         mr_free(p->data);
     }
-    *p = (mr_batch_value){0};
+    p->data = NULL;
+    p->size = 0;
+    p->lent = p->inside = false;
+}
+
+/* The places of the samples from `next` on, as far as sizes are known. */
+static void give_places(const mr_batch *batch, mr_ragged_part *part) {
+    while (part->next < batch->count && part->pieces[part->next].sized) {
+        part->end += part->pieces[part->next++].room;
+    }
+}
+
+/* Where a value goes for good; NULL: that is not known, or it does not fit. */
+static void *take_place(const mr_batch *batch, mr_ragged_part *part, int64_t i) {
+    mr_batch_value *p = &part->pieces[i];
+    void *place = NULL;
+    pthread_mutex_lock(&part->lock);
+    bool first = !p->sized; /* a sample that is made again may have another size */
+    if (first) {
+        p->sized = true;
+        p->room = p->size;
+    }
+    if (first && i == part->next) {
+        bool fits = part->end <= part->room_bytes && p->size <= part->room_bytes - part->end;
+        place = fits && p->size > 0 ? part->room + part->end : NULL;
+        give_places(batch, part);
+    }
+    pthread_mutex_unlock(&part->lock);
+    return place;
 }
 
 void *mr_batch_piece(mr_batch *batch, int32_t field, int64_t i, const mr_type *type) {
-    mr_batch_value *p = &batch->parts[field].pieces[i];
+    mr_ragged_part *part = &batch->parts[field];
+    mr_batch_value *p = &part->pieces[i];
     int64_t bytes = mr_type_bytes(type);
     if (bytes < 0) {
         return NULL;
     }
     forget_piece(p);
-    p->data = malloc(bytes > 0 ? (size_t)bytes : 1); /* all of it is written: no zeros first */
     p->size = (size_t)bytes;
     p->type = *type;
+    p->data = take_place(batch, part, i);
+    p->inside = p->data != NULL;
+    if (!p->data) {
+        p->data = malloc(bytes > 0 ? (size_t)bytes : 1); /* all of it is written: no zeros first */
+    }
     if (p->data && batch->pool->poison) {
         memset(p->data, 0xA5, p->size);
     }
@@ -63,7 +98,18 @@ void *mr_batch_piece(mr_batch *batch, int32_t field, int64_t i, const mr_type *t
 void mr_batch_lend(mr_batch *batch, int32_t field, int64_t i, const mr_view *value) {
     mr_batch_value *p = &batch->parts[field].pieces[i];
     forget_piece(p);
-    *p = (mr_batch_value){value->data, value->size, value->type, true};
+    p->data = value->data;
+    p->size = value->size;
+    p->type = value->type;
+    p->lent = true;
+}
+
+void mr_batch_forget(mr_batch *batch, int32_t field) {
+    for (int64_t i = 0; i < batch->count; i++) {
+        mr_batch_value *p = &batch->parts[field].pieces[i];
+        forget_piece(p);
+        p->sized = false;
+    }
 }
 
 void mr_batch_clear_sample(mr_batch *batch, int64_t i) {
@@ -129,40 +175,72 @@ static mr_status make_digest(mr_batch *batch, mr_error *err) {
 }
 
 /* ---- Sealing ---- */
+/* The value may lie where it belongs. */
 static void join_piece(mr_batch *batch, int32_t field, int64_t i) {
     const mr_type *type = &batch->pool->fields[field].type;
     mr_batch_value *p = &batch->parts[field].pieces[i];
     size_t element = mr_dtype_size(type->dtype);
     int64_t at = batch->parts[field].offsets[i];
-    if (p->size > 0) {
-        memcpy((char *)batch->arrays[field].data + (size_t)at * element, p->data, p->size);
+    char *place = (char *)batch->arrays[field].data + (size_t)at * element;
+    if (p->size > 0 && p->data != place) {
+        memcpy(place, p->data, p->size);
     }
     batch->parts[field].offsets[i + 1] = at + (int64_t)(p->size / element);
     memcpy(batch->parts[field].shapes + i * type->n_dims, p->type.dims,
            (size_t)type->n_dims * sizeof(int64_t));
-    forget_piece(p);
 }
 
-static mr_status join_ragged(mr_batch *batch, int32_t field, mr_error *err) {
+/* Whether the pieces that lie in the room lie where they belong: not where a sample was made again
+ * with another size. */
+static bool places_hold(const mr_batch *batch, const mr_ragged_part *part) {
+    size_t at = 0;
+    for (int64_t i = 0; i < batch->count; i++) {
+        const mr_batch_value *p = &part->pieces[i];
+        if (p->inside && (unsigned char *)p->data != part->room + at) {
+            return false;
+        }
+        at += p->size;
+    }
+    return at <= part->room_bytes;
+}
+
+static size_t count_bytes(mr_batch *batch, int32_t field) {
+    _Atomic size_t *most = &batch->pool->fields[field].most;
     size_t bytes = 0;
     for (int64_t i = 0; i < batch->count; i++) {
         bytes += batch->parts[field].pieces[i].size;
     }
-    MR_TRY(mr_batch_reserve(batch, field, bytes, err));
+    size_t before = atomic_load(most);
+    while (bytes > before && !atomic_compare_exchange_weak(most, &before, bytes)) {
+    }
+    return bytes;
+}
+
+/* With the room that was kept until now, or, where it does not serve, in new memory. */
+static mr_status join_ragged(mr_batch *batch, int32_t field, mr_error *err) {
+    mr_ragged_part *part = &batch->parts[field];
+    mr_array *array = &batch->arrays[field];
+    size_t bytes = count_bytes(batch, field), was = part->values_bytes;
+    void *old = NULL;
+    if (!array->data || !places_hold(batch, part)) {
+        old = array->data;
+        array->data = NULL;
+        part->values_bytes = 0;
+        mr_status status = mr_batch_reserve(batch, field, bytes, err);
+        if (status < 0) {
+            array->data = old; /* pieces lie in it */
+            part->values_bytes = was;
+            return status;
+        }
+    }
     for (int64_t i = 0; i < batch->count; i++) {
         join_piece(batch, field, i);
     }
-    mr_array *array = &batch->arrays[field];
+    mr_batch_forget(batch, field);
+    mr_batch_release(batch, old, was);
     array->size = bytes;
     array->dims[0] = (int64_t)(bytes / mr_dtype_size(array->dtype));
     return MR_OK;
-}
-
-/* Their arrays are made: see mr_batch_collate. */
-static void forget_values(mr_batch *batch, int32_t field) {
-    for (int64_t i = 0; i < batch->count; i++) {
-        forget_piece(&batch->parts[field].pieces[i]);
-    }
 }
 
 mr_status mr_batch_seal(mr_batch *batch, mr_error *err) {
@@ -171,8 +249,9 @@ mr_status mr_batch_seal(mr_batch *batch, mr_error *err) {
         batch->sample_digests[i] = sample_digest(batch, i);
     }
     for (int32_t f = 0; f < batch->pool->n_fields; f++) {
-        if (batch->pool->fields[f].collated) {
-            forget_values(batch, f);
+        if (batch->pool->fields[f].collated && batch->parts[f].pieces) { /* see mr_batch_collate */
+            (void)count_bytes(batch, f);
+            mr_batch_forget(batch, f);
         } else if (mr_pool_is_ragged(batch->pool, f)) {
             MR_TRY(join_ragged(batch, f, err));
         }

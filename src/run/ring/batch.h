@@ -2,9 +2,8 @@
 /* batch.h - batches, the pool they come from, and putting samples into them.
  *
  * A pool knows the layout of its batches: one block of memory per batch with a 64-byte aligned
- * array per dense field. Batches hold a reference to the pool, so they may outlive the loader. A
- * sample of a ragged field is kept in a piece of its own until the batch is sealed; only then is
- * the size of the whole known. */
+ * array per dense field. Batches hold a reference to the pool, so they may outlive the loader. How
+ * values of varying size get into their array is told in batch_parts.h. */
 #ifndef MR_RUN_BATCH_H
 #define MR_RUN_BATCH_H
 

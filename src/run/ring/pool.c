@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c - where batches come from and go back to: see batch.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -115,12 +116,22 @@ static void release(const mr_pool *pool, void *memory, size_t size) {
     }
 }
 
+void mr_batch_release(const mr_batch *batch, void *memory, size_t size) {
+    release(batch->pool, memory, size);
+}
+
 static void batch_destroy(mr_batch *batch) {
     mr_pool *pool = batch->pool;
     release(pool, batch->block, pool->block_bytes);
     for (int32_t i = 0; batch->arrays && batch->parts && i < pool->n_arrays; i++) {
         if (mr_pool_is_ragged(pool, i) || pool->fields[i].collated) {
             release(pool, batch->arrays[i].data, batch->parts[i].values_bytes);
+        }
+        if (batch->parts[i].pieces) {
+            pthread_mutex_destroy(&batch->parts[i].lock);
+        }
+        if (pool->fields[i].collated) {
+            mr_free(batch->parts[i].room);
         }
         mr_free(batch->parts[i].pieces);
         mr_free(batch->parts[i].offsets);
@@ -188,6 +199,9 @@ static bool alloc_ragged(mr_batch *batch, int32_t field) {
     size_t n = (size_t)pool->capacity;
     mr_ragged_part *part = &batch->parts[field];
     part->pieces = mr_zalloc(n, sizeof(mr_batch_value));
+    if (part->pieces) {
+        pthread_mutex_init(&part->lock, NULL);
+    }
     part->offsets = mr_zalloc(n + 1, sizeof(int64_t));
     part->shapes = mr_zalloc(n, sizeof(int64_t) * (size_t)pool->fields[field].type.n_dims);
     return part->pieces && part->offsets && part->shapes;
@@ -209,6 +223,27 @@ static bool alloc_parts(mr_batch *batch) {
         ok = !mr_pool_is_ragged(pool, i) || alloc_ragged(batch, i);
     }
     return ok && batch->samples && batch->sample_digests;
+}
+
+/* Room for as much as earlier batches had, and a little more. Without it, values get memory of
+ * their own. */
+static void make_room(mr_batch *batch, int32_t field) {
+    mr_pool_field *own = &batch->pool->fields[field];
+    mr_ragged_part *part = &batch->parts[field];
+    size_t most = atomic_load(&own->most), wanted = most + most / 8;
+    if (own->collated && part->room_bytes < wanted) {
+        mr_free(part->room);
+        part->room = malloc(wanted);
+        part->room_bytes = part->room ? wanted : 0;
+    } else if (!own->collated) {
+        if (part->values_bytes < wanted) {
+            (void)mr_batch_reserve(batch, field, wanted, NULL);
+        }
+        part->room = batch->arrays[field].data;
+        part->room_bytes = part->values_bytes;
+    }
+    part->next = 0;
+    part->end = 0;
 }
 
 static mr_batch *batch_new(mr_pool *pool) {
@@ -272,6 +307,9 @@ mr_status mr_pool_take(mr_pool *pool, int64_t count, mr_batch **out, mr_error *e
     }
     for (int32_t i = 0; i < pool->n_arrays; i++) {
         describe_array(batch, i);
+        if (batch->parts[i].pieces) {
+            make_room(batch, i);
+        }
     }
     *out = batch;
     return MR_OK;
@@ -319,8 +357,10 @@ void mr_batch_unref(mr_batch *batch) {
     if (!batch || atomic_fetch_sub(&batch->references, 1) != 1) {
         return;
     }
-    for (int64_t i = 0; batch->pool->any_ragged && i < batch->count; i++) {
-        mr_batch_clear_sample(batch, i); /* a batch given up before it was sealed */
+    for (int32_t f = 0; batch->pool->any_ragged && f < batch->pool->n_fields; f++) {
+        if (batch->parts[f].pieces) {
+            mr_batch_forget(batch, f); /* a batch given up before it was sealed */
+        }
     }
     give_back(batch);
 }
