@@ -15,7 +15,7 @@ static void want(bool condition) {
     }
 }
 
-enum { HASH_IS_RIGHT = 1, MAGIC_IS_WRONG = 2, ITEM_IS_LARGE = 4, BEYOND = 8, MOST = 64 };
+enum { HASH_IS_RIGHT = 1, MAGIC_IS_WRONG = 2, ITEM_IS_LARGE = 4, BEYOND = 8, MOST = 4096 };
 
 typedef struct given {
     int64_t item;
@@ -60,7 +60,7 @@ static const uint8_t *say_one(peers_rig *r, const uint8_t *at, const uint8_t *en
     const uint8_t *body = at + HEAD;
     size = size < (size_t)(end - body) ? size : (size_t)(end - body);
     h.magic += (at[2] & MAGIC_IS_WRONG) ? 1 : 0;
-    h.item = (at[2] & ITEM_IS_LARGE) ? h.item << 40 : h.item;
+    h.item = (at[2] & ITEM_IS_LARGE) ? h.item * ((int64_t)1 << 40) : h.item;
     if (at[2] & HASH_IS_RIGHT) {
         const mr_hash128 hash = mr_hash(body, size);
         h.hash[0] = hash.low;
@@ -105,6 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     play(&r, data, size);
     mr_peer_origin.stop(r.peers);
     mr_peer_origin.end(r.peers);
+    while (mr_intake_ask_one(&r.intake)) { /* what memory did not have, of the peers */
+    }
     for (int i = 0; i < RIG_FILES; i++) {
         want(mr_load_is_settled(&r.loads[i]) || r.loads[i].is_answered);
         check_load(&r.loads[i]);

@@ -20,6 +20,7 @@ typedef struct redis_server {
     int port;
     pid_t pid;
     char folder[64], option[64], value[64];
+    int tls_port; /* 0: none; certificates are in the folder */
 } redis_server;
 
 static inline int redis_listen(int *port) {
@@ -61,6 +62,19 @@ static inline bool redis_answers(int port) {
     return answers;
 }
 
+/* One that speaks TLS, and also without it, on a port for the test alone. */
+static inline void redis_exec_tls(const redis_server *s, const char *port) {
+    char tls_port[16], cert[96], key[96], ca[96];
+    snprintf(tls_port, sizeof tls_port, "%d", s->tls_port);
+    snprintf(cert, sizeof cert, "%s/server.crt", s->folder);
+    snprintf(key, sizeof key, "%s/server.key", s->folder);
+    snprintf(ca, sizeof ca, "%s/ca.crt", s->folder);
+    execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
+           "--appendonly", "no", "--dir", s->folder, "--tls-port", tls_port, "--tls-cert-file",
+           cert, "--tls-key-file", key, "--tls-ca-cert-file", ca, "--tls-auth-clients", s->value,
+           s->option[0] ? s->option : "--dir", s->option[0] ? "secret" : s->folder, (char *)NULL);
+}
+
 static inline void redis_start(redis_server *s) {
     char port[8], socket_path[96];
     snprintf(port, sizeof port, "%d", s->port);
@@ -70,6 +84,9 @@ static inline void redis_start(redis_server *s) {
         int quiet = open("/dev/null", O_WRONLY);
         dup2(quiet, 1);
         dup2(quiet, 2);
+        if (s->tls_port > 0) {
+            redis_exec_tls(s, port);
+        }
         execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1",
                "--unixsocket", socket_path, "--save", "", "--appendonly", "no", "--dir", s->folder,
                "--enable-debug-command", "yes", s->option, s->value, (char *)NULL);

@@ -39,7 +39,7 @@ static const mr_fabric_class *find_class(const char *url) {
 static mr_status refuse(mr_error *err) {
     mr_status status = mr_fail(err, MR_E_UNSUPPORTED, "no fabric of this build has such a URL");
     if (classes[0]) {
-        mr_hint(err, "URLs begin with redis:// or redis+unix://");
+        mr_hint(err, "URLs begin with redis://, rediss:// or redis+unix://");
     } else {
         mr_hint(err, "this build has no fabric at all: build millrace with hiredis");
     }

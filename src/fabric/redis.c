@@ -133,7 +133,8 @@ static bool wait_for_any(redis *r, double until) {
     for (int32_t i = 0; i < r->n; i++) {
         mr_redis_server *s = &r->servers[i];
         if (mr_redis_server_busy(s) && !s->on_trial) {
-            bool sends = s->connecting || s->out_sent < s->out_size;
+            bool hears = !s->connecting && s->tls && mr_secure_waits_to_hear(s->tls);
+            bool sends = !hears && (s->connecting || s->out_sent < s->out_size);
             r->waits[n++] =
                 (struct pollfd){.fd = s->fd, .events = sends ? POLLIN | POLLOUT : POLLIN};
         }

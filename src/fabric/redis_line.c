@@ -30,6 +30,7 @@ struct mr_redis_line {
     mr_fabric_stats unused;
     limited replies;
     int fd; /* -1: none */
+    mr_secure_line *tls;
     bool connecting, no_memory;
     char *out;
     size_t out_size, out_sent, out_capacity;
@@ -79,6 +80,8 @@ redisReply *mr_redis_parse(const void *bytes, size_t size) {
 
 /* ---- Connecting ---- */
 void mr_redis_line_hang_up(mr_redis_line *line) {
+    mr_secure_end(line->tls);
+    line->tls = NULL;
     if (line->fd >= 0) {
         close(line->fd);
     }
@@ -146,7 +149,10 @@ static void dial(mr_redis_line *line) {
     int one = 1;
     line->fd = socket(s->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     line->reader = make_reader(&line->replies);
-    if (line->fd < 0 || !line->reader) {
+    if (line->fd >= 0 && s->secure) {
+        line->tls = mr_secure_start(s->secure, line->fd);
+    }
+    if (line->fd < 0 || !line->reader || (s->secure && !line->tls)) {
         mr_redis_line_hang_up(line);
         return;
     }
@@ -186,6 +192,17 @@ static mr_status fail_line(mr_redis_line *line, int sys, const char *why, mr_err
                : mr_fail(err, MR_E_IO, "the Redis server %s: %s", line->server.url.name, why);
 }
 
+/* What send or recv returned is a failure, or the end. */
+static mr_status fail_bytes(mr_redis_line *line, ssize_t n, const char *what, mr_error *err) {
+    char why[160];
+    bool is_tls = n < 0 && line->tls && errno == EPROTO;
+    snprintf(why, sizeof why, "%s",
+             is_tls  ? mr_secure_why(line->tls)
+             : n < 0 ? what
+                     : "it closed the connection");
+    return fail_line(line, n < 0 && !is_tls ? errno : 0, why, err);
+}
+
 static bool would_wait(void) {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
@@ -204,10 +221,12 @@ static mr_status finish_connecting(mr_redis_line *line, mr_error *err) {
 
 static mr_status send_some(mr_redis_line *line, mr_error *err) {
     while (!line->connecting && line->out_sent < line->out_size) {
-        ssize_t n = send(line->fd, line->out + line->out_sent, line->out_size - line->out_sent,
-                         MSG_NOSIGNAL);
-        if (n < 0) {
-            return would_wait() ? MR_OK : fail_line(line, errno, "sending failed", err);
+        const char *at = line->out + line->out_sent;
+        size_t left = line->out_size - line->out_sent;
+        ssize_t n = line->tls ? mr_secure_send(line->tls, at, left)
+                              : send(line->fd, at, left, MSG_NOSIGNAL);
+        if (n <= 0) {
+            return n < 0 && would_wait() ? MR_OK : fail_bytes(line, n, "sending failed", err);
         }
         line->out_sent += (size_t)n;
     }
@@ -271,13 +290,13 @@ static mr_status receive_some(mr_redis_line *line, mr_error *err) {
     char bytes[65536];
     mr_status status = MR_LATER;
     while (status == MR_LATER && !line->connecting) {
-        ssize_t n = recv(line->fd, bytes, sizeof bytes, 0);
+        ssize_t n = line->tls ? mr_secure_recv(line->tls, bytes, sizeof bytes)
+                              : recv(line->fd, bytes, sizeof bytes, 0);
         if (n < 0 && would_wait()) {
             return MR_LATER;
         }
         if (n <= 0) {
-            return fail_line(line, n < 0 ? errno : 0,
-                             n < 0 ? "receiving failed" : "it closed the connection", err);
+            return fail_bytes(line, n, "receiving failed", err);
         }
         line->unread += (size_t)n;
         if (line->unread > (size_t)line->max_reply) {
@@ -298,7 +317,8 @@ static int64_t now_ms(void) {
 }
 
 static void wait_for_line(const mr_redis_line *line, int64_t milliseconds) {
-    bool sends = line->connecting || line->out_size > line->out_sent;
+    bool hears = line->tls && mr_secure_waits_to_hear(line->tls);
+    bool sends = line->connecting || (!hears && line->out_size > line->out_sent);
     struct pollfd look = {.fd = line->fd, .events = (short)(sends ? POLLOUT | POLLIN : POLLIN)};
     if (line->connecting) {
         look.events = POLLOUT;

@@ -185,6 +185,8 @@ static bool greet(mr_redis_server *s) {
 /* ---- Connections ---- */
 
 static void drop_connection(mr_redis_server *s) {
+    mr_secure_end(s->tls);
+    s->tls = NULL;
     if (s->fd >= 0) {
         close(s->fd);
     }
@@ -217,6 +219,11 @@ static bool open_socket(mr_redis_server *s) {
         return false;
     }
     s->reader->privdata = s;
+    s->tls = s->secure ? mr_secure_start(s->secure, s->fd) : NULL;
+    if (s->secure && !s->tls) {
+        errno = ENOMEM;
+        return false;
+    }
     if (s->address.ss_family != AF_UNIX) {
         setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     }
@@ -238,7 +245,11 @@ static bool start_connection(mr_redis_server *s, double now, double timeout) {
 /* Something to read where nothing is expected: the server closed the connection meanwhile. */
 static bool is_stale(const mr_redis_server *s) {
     struct pollfd look = {.fd = s->fd, .events = POLLIN};
-    return s->n_expected == 0 && poll(&look, 1, 0) != 0;
+    char byte;
+    if (s->n_expected > 0 || poll(&look, 1, 0) == 0) {
+        return false;
+    }
+    return !s->tls || mr_secure_recv(s->tls, &byte, 1) >= 0 || errno != EAGAIN; /* TLS's own */
 }
 
 static bool pass_trial(mr_redis_server *s, double now) {
@@ -285,14 +296,23 @@ static bool would_wait(void) {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
+/* In memory of its own: failing ends the connection, and what it had to say. */
+static const char *why_not(mr_redis_server *s) {
+    const char *why = s->tls && errno == EPROTO ? mr_secure_why(s->tls) : strerror(errno);
+    snprintf(s->why, sizeof s->why, "%s", why);
+    return s->why;
+}
+
 static bool send_some(mr_redis_server *s, double now) {
     while (s->out_sent < s->out_size) {
-        ssize_t n = send(s->fd, s->out + s->out_sent, s->out_size - s->out_sent, MSG_NOSIGNAL);
+        const char *at = s->out + s->out_sent;
+        size_t left = s->out_size - s->out_sent;
+        ssize_t n = s->tls ? mr_secure_send(s->tls, at, left) : send(s->fd, at, left, MSG_NOSIGNAL);
         if (n < 0 && would_wait()) {
             return true;
         }
-        if (n < 0) {
-            mr_redis_server_fail(s, now, strerror(errno));
+        if (n <= 0) {
+            mr_redis_server_fail(s, now, n < 0 ? why_not(s) : "it closed the connection");
             return false;
         }
         s->out_sent += (size_t)n;
@@ -327,12 +347,13 @@ static bool take_replies(mr_redis_server *s, double now) {
 static void receive_some(mr_redis_server *s, double now) {
     char bytes[65536];
     while (s->n_expected > 0) {
-        ssize_t n = recv(s->fd, bytes, sizeof bytes, 0);
+        ssize_t n = s->tls ? mr_secure_recv(s->tls, bytes, sizeof bytes)
+                           : recv(s->fd, bytes, sizeof bytes, 0);
         if (n < 0 && would_wait()) {
             return;
         }
         if (n <= 0) {
-            mr_redis_server_fail(s, now, n < 0 ? strerror(errno) : "it closed the connection");
+            mr_redis_server_fail(s, now, n < 0 ? why_not(s) : "it closed the connection");
             return;
         }
         s->unread += (size_t)n;
@@ -396,11 +417,15 @@ mr_status mr_redis_server_open(mr_redis_server *server, const mr_redis_url *url,
                                 .fd = -1,
                                 .pause = FIRST_PAUSE,
                                 .stats = stats};
+    if (url->secure) {
+        MR_TRY(mr_secure_open(&server->secure, url->host, err));
+    }
     return url->port[0] ? find_host(server, err) : find_unix(server, err);
 }
 
 void mr_redis_server_close(mr_redis_server *server) {
     drop_connection(server);
+    mr_secure_close(server->secure);
     mr_free(server->out);
     mr_free(server->expected);
 }

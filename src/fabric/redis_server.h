@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "fabric/redis_url.h"
+#include "fabric/secure.h"
 
 typedef struct mr_redis_server {
     mr_redis_url url;
@@ -23,7 +24,9 @@ typedef struct mr_redis_server {
     socklen_t address_size;
     int64_t max_reply;
 
-    int fd; /* -1: none */
+    mr_secure *secure; /* NULL: without TLS */
+    int fd;            /* -1: none */
+    mr_secure_line *tls;
     bool connecting;
     bool failed;   /* the last connection: the next one is on trial */
     bool on_trial; /* not usable before all that is expected has come */
@@ -41,6 +44,7 @@ typedef struct mr_redis_server {
     bool full;     /* a value was refused for want of memory there */
     bool memory;   /* there was no memory for a reply */
     bool rejected; /* the greeting was refused, or a reply makes no sense */
+    char why[160]; /* the connection ended */
     mr_fabric_stats *stats;
 } mr_redis_server;
 

@@ -162,8 +162,9 @@ static void default_name(mr_redis_url *url) {
 static mr_status read_one(span text, mr_redis_url *out, mr_error *err) {
     span name = {0}, login = {0};
     bool unix_socket = cut_scheme(&text, "redis+unix://");
-    if (!unix_socket && !cut_scheme(&text, "redis://")) {
-        return refuse(err, "it begins neither with redis:// nor with redis+unix://");
+    out->secure = !unix_socket && cut_scheme(&text, "rediss://");
+    if (!unix_socket && !out->secure && !cut_scheme(&text, "redis://")) {
+        return refuse(err, "it begins neither with redis:// or rediss:// nor with redis+unix://");
     }
     if (cut_behind(&text, '#', &name) && !decode(out->name, sizeof out->name, name)) {
         return refuse(err, "its name is too long");

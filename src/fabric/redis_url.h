@@ -7,7 +7,7 @@
 
 #define MR_REDIS_SERVERS 1024
 
-/* One server of "redis://[[USER]:PASSWORD@]HOST[:PORT][/DB][#NAME]" or
+/* One server of "redis://[[USER]:PASSWORD@]HOST[:PORT][/DB][#NAME]", likewise "rediss://", or
  * "redis+unix://[[USER]:PASSWORD@]/PATH[?db=DB][#NAME]"; several are parted by commas. USER,
  * PASSWORD and PATH may have %XX. NAME says which server of all it is, for clients that reach it by
  * different ways; without one that is HOST:PORT, or PATH. */
@@ -17,6 +17,7 @@ typedef struct mr_redis_url {
     char user[128], password[256];
     char name[288];
     int32_t db;
+    bool secure; /* TLS: "rediss://" */
 } mr_redis_url;
 
 /* Reads the server at *text and moves it behind the comma, or to the end. Messages do not show the

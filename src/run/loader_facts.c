@@ -170,6 +170,8 @@ static mr_status traffic_of_peers(const mr_loader *loader, mr_traffic *out) {
                               .asked = counts.asked,
                               .found = counts.found,
                               .bytes_in = counts.bytes_in,
+                              .samples = counts.samples,
+                              .messages = counts.letters,
                               .damaged = counts.damaged,
                               .offered = counts.sent,
                               .kept = counts.kept,

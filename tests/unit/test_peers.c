@@ -10,7 +10,7 @@
 #include "plan/placement.h"
 #include "test.h"
 
-enum { FILES = 60, WORLD = 3, EPOCHS = 3, LINES = 900 };
+enum { FILES = 60, WORLD = 3, EPOCHS = 3, LINES = 900, PHOTOS = 36 };
 
 static char folder[64];
 
@@ -28,7 +28,8 @@ static bool is(const rank *r, const char *what) {
 /* A sample that is needed again soon, in the next epoch of these few, is asked for once where ranks
  * read far ahead. Without that it is known what moves. */
 static bool reads_ahead(const rank *r) {
-    return !is(r, "behind") && !is(r, "tight") && !is(r, "local");
+    return !is(r, "behind") && !is(r, "tight") && !is(r, "local") && !is(r, "copies") &&
+           strncmp(r->what, "cache", 5) != 0;
 }
 
 static mr_loader *open_loader(const rank *r, const mr_pipeline *pipeline, const char *fabric,
@@ -76,8 +77,9 @@ static void tell_figures(const mr_loader *loader, const rank *r, const char *tit
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
     mr_loader_traffic(loader, &t);
-    fprintf(r->out, "%s %lld %lld %lld %lld\n", title, (long long)stats.bytes_read,
-            (long long)t.bytes_in, (long long)t.bytes_out, (long long)t.damaged);
+    fprintf(r->out, "%s %lld %lld %lld %lld %lld\n", title, (long long)stats.bytes_read,
+            (long long)t.bytes_in, (long long)t.bytes_out, (long long)t.damaged,
+            (long long)t.samples);
 }
 
 static void tell_delivered(const rank *r) {
@@ -179,6 +181,15 @@ static void start_serialized(void) {
     }
 }
 
+/* Stores with names that are not absolute are this rank's, as if it had a node of its own. */
+static void enter_node(const rank *r) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/node.%s.%u", r->folder, r->what, r->launch.rank);
+    if (mkdir(path, 0755) != 0 || chdir(path) != 0) {
+        exit(3);
+    }
+}
+
 static int be_rank(const char *what) {
     rank r = {.launch = {.size = (uint32_t)sizeof r.launch},
               .what = what,
@@ -190,6 +201,7 @@ static int be_rank(const char *what) {
     snprintf(document, sizeof document, "%s/%s.json", r.folder, getenv("MR_PEERS_DOCUMENT"));
     r.out = fopen(path, "w");
     mr_pipeline *pipeline = NULL;
+    enter_node(&r);
     if (is(&r, "serialized")) {
         start_serialized();
     }
@@ -227,7 +239,7 @@ typedef struct got {
     int64_t lines;
     uint64_t sum; /* over all samples with their steps and bytes */
     char *in_order;
-    int64_t bytes_read, bytes_in, bytes_out, damaged;
+    int64_t bytes_read, bytes_in, bytes_out, damaged, samples;
     int64_t read_sooner; /* when this rank had delivered all, and others perhaps had not */
     int status;
     char error[512];
@@ -250,15 +262,17 @@ static got read_rank(const char *what, int r) {
     char path[256], line[1024];
     got g = {.status = -999, .in_order = calloc(1, 1)};
     size_t size = 0;
-    long long f[4];
+    long long f[5];
     snprintf(path, sizeof path, "%s/%s.%d", folder, what, r);
     FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "figures %lld %lld %lld %lld", &f[0], &f[1], &f[2], &f[3]) == 4) {
+        if (sscanf(line, "figures %lld %lld %lld %lld %lld", &f[0], &f[1], &f[2], &f[3], &f[4]) ==
+            5) {
             g.bytes_read = f[0];
             g.bytes_in = f[1];
             g.bytes_out = f[2];
             g.damaged = f[3];
+            g.samples = f[4];
         } else if (sscanf(line, "sooner %lld", &f[0]) == 1) {
             g.read_sooner = f[0];
         } else if (sscanf(line, "end %d %511[^\n]", &g.status, g.error) < 1) {
@@ -304,6 +318,28 @@ static void write_document(const char *name, const char *source, const char *mor
     fixture_write(folder, path, text, strlen(text));
 }
 
+/* Photos that are much smaller at the cache than as files, and one store for each rank. */
+static void make_photos(void) {
+    static const char *const travel[] = {"smaller", "raw"};
+    char path[256], text[1024];
+    snprintf(path, sizeof path, "%s/photos", folder);
+    mkdir(path, 0755);
+    for (int i = 0; i < PHOTOS; i++) {
+        snprintf(path, sizeof path, "%s/photos/%02d.jpg", folder, i);
+        fixture_jpeg_of(path, i, 320, 240);
+    }
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text,
+                 "{\"source\": {\"files\": {\"path\": \"%s/photos\"}}, \"ops\": [\"decode_image\", "
+                 "{\"resize\": {\"size\": [8, 8]}}, {\"cache\": {\"path\": \"store\", \"size\": "
+                 "\"16MB\"}}], \"batch\": 12, \"seed\": 5, \"epochs\": %d, \"share\": {\"travel\": "
+                 "\"%s\"}}",
+                 folder, EPOCHS, travel[i]);
+        snprintf(path, sizeof path, "cache_%s.json", travel[i]);
+        fixture_write(folder, path, text, strlen(text));
+    }
+}
+
 static void make_data(void) {
     char path[128], source[256];
     static char bytes[200000];
@@ -328,12 +364,14 @@ static void make_data(void) {
              folder);
     write_document("strict", source, "");
     write_document("local", source, ", \"share\": \"local\"");
+    write_document("copies", source, ", \"share\": {\"replicas\": 2}");
     write_document("tight", source,
                    ", \"share\": {\"memory\": \"50KB\", \"sample_bytes\": \"10KB\"}");
     snprintf(source, sizeof source,
              "\"lines\": {\"path\": [\"%s/rows.txt\"], "
              "\"block_bytes\": \"2KB\"}",
              folder);
+    make_photos();
     const char *shuffle = ", \"shuffle\": {\"window\": 4, \"lanes\": 2}";
     char more[128];
     write_document("blocks", source, shuffle);
@@ -472,6 +510,51 @@ TEST(local_ranks_together_have_the_same_samples) {
     check_set("local", "local", total_bytes, true, EPOCHS * total_bytes / 2);
 }
 
+/* Bytes that moved and samples that came as they are at the cache. */
+static void run_cached(const char *document, int64_t *bytes_in, int64_t *samples) {
+    CHECK_INT(run_ranks(document, document, ""), ==, 0);
+    *bytes_in = *samples = 0;
+    for (int r = 0; r < WORLD; r++) {
+        got shared = read_rank(document, r), alone = run_alone(document, r, WORLD);
+        CHECK_INT(shared.status, ==, MR_END);
+        CHECK(alone.lines > 0);
+        CHECK_TEXT(shared.in_order, alone.in_order);
+        CHECK_INT(shared.damaged, ==, 0);
+        *bytes_in += shared.bytes_in;
+        *samples += shared.samples;
+        free(shared.in_order);
+        free(alone.in_order);
+    }
+}
+
+TEST(samples_travel_as_they_are_at_the_cache_where_that_is_smaller) {
+    int64_t raw, as_files, smaller, as_samples;
+    run_cached("cache_raw", &raw, &as_files);
+    run_cached("cache_smaller", &smaller, &as_samples);
+    CHECK_INT(as_files, ==, 0);
+    CHECK_INT(as_samples, >, 0);
+    CHECK_INT(smaller, <, raw);
+}
+
+/* With two copies a rank of three has two thirds of all; what it lacks it asks for in every epoch.
+ */
+TEST(copies_are_kept_and_storage_is_still_read_once) {
+    int64_t bytes_read = 0, bytes_in = 0, once = 0;
+    CHECK_INT(run_ranks("copies", "copies", ""), ==, 0);
+    for (int r = 0; r < WORLD; r++) {
+        got shared = read_rank("copies", r), alone = run_alone("copies", r, WORLD);
+        CHECK_INT(shared.status, ==, MR_END);
+        CHECK_TEXT(shared.in_order, alone.in_order);
+        bytes_read += shared.bytes_read;
+        bytes_in += shared.bytes_in;
+        once += bytes_to_move(&shared, r);
+        free(shared.in_order);
+        free(alone.in_order);
+    }
+    CHECK_INT(bytes_read, ==, total_bytes);
+    CHECK_INT(bytes_in, <, once); /* what would move with one copy */
+}
+
 static int64_t size_of_rows(void) {
     char path[128];
     struct stat info = {0};
@@ -606,6 +689,9 @@ int main(int argc, char **argv) {
         return 77;
     }
     snprintf(folder, sizeof folder, "%s", fixture_folder());
+    if (chdir(folder) != 0) {
+        return 1;
+    }
     make_data();
     int code = run_tests(argc, argv);
     if (!getenv("MR_KEEP_FOLDER")) {
