@@ -305,13 +305,13 @@ void mr_live_stop(mr_live *live) {
 
 void mr_live_close(mr_live *live) {
     if (live) {
+        mr_payloads_free(&live->payloads);
         mr_feed_close(live->feed);
         mr_spill_close(live->spill);
         mr_decisions_close(live->decisions);
         mr_rehearsal_free(live->planned);
         mr_rehearsal_free(live->delivered);
         mr_custom_free(&live->custom);
-        mr_payloads_free(&live->payloads);
         mr_extras_free(&live->extras);
         mr_hearsay_free(&live->hearsay);
         mr_free(live);
@@ -688,7 +688,7 @@ typedef struct copy {
 
 static bool take_copy(void *user, const mr_entry *entry) {
     copy *out = user;
-    out->held = mr_held_copy(entry);
+    out->held = mr_held_copy(entry, NULL);
     return out->held != NULL;
 }
 
@@ -820,7 +820,7 @@ mr_status mr_live_note(mr_live *live, const char *digest, mr_error *err) {
 }
 
 int64_t mr_live_memory(const mr_live *live) {
-    return live->config.bytes + live->payloads.most_bytes;
+    return live->config.bytes + live->payloads.most_bytes + (int64_t)MR_FEED_UNUSED;
 }
 
 void mr_live_stats(const mr_live *live, mr_stream_stats *out) {
