@@ -214,6 +214,7 @@ static mr_status hear_delivered(mr_live *live, int64_t step, mr_error *err) {
     while ((said = mr_hearsay_next(&live->hearsay, step, &live->heard_delivered))) {
         MR_TRY(apply_values(live->delivered, said, err));
     }
+    mr_hearsay_forget(&live->hearsay, live->heard_delivered); /* planning is ahead of it */
     return MR_OK;
 }
 
