@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     for (int i = 0; i < 2; i++) {
         if (replies[i]) {
-            freeReplyObject(replies[i]);
+            mr_redis_reply_free(replies[i]);
         }
     }
     return 0;

@@ -15,20 +15,13 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "fabric/redis_memory.h"
 #include "fabric/redis_server.h"
-
-enum { MOST_ELEMENTS = 1 << 20 };
-
-/* hiredis takes memory for an array when it sees its head. */
-typedef struct limited {
-    redisReplyObjectFunctions functions;
-    const redisReplyObjectFunctions *usual;
-} limited;
 
 struct mr_redis_line {
     mr_redis_server server; /* for its address alone */
     mr_fabric_stats unused;
-    limited replies;
+    mr_redis_memory memory;
     int fd; /* -1: none */
     mr_secure_line *tls;
     bool connecting, no_memory;
@@ -45,28 +38,19 @@ struct mr_redis_line {
 };
 
 /* ---- Parsing ---- */
-static void *make_array(const redisReadTask *task, int elements) {
-    const limited *own = task->privdata;
-    return elements >= 0 && elements <= MOST_ELEMENTS ? own->usual->createArray(task, elements)
-                                                      : NULL;
-}
-
-static redisReader *make_reader(limited *own) {
+static redisReader *make_reader(mr_redis_memory *memory) {
     redisReader *reader = redisReaderCreate();
     if (reader) {
-        own->usual = reader->fn;
-        own->functions = *reader->fn;
-        own->functions.createArray = make_array;
-        reader->fn = &own->functions;
-        reader->privdata = own;
+        reader->fn = (redisReplyObjectFunctions *)(uintptr_t)&mr_redis_memory_functions;
+        reader->privdata = memory;
         reader->maxbuf = 0;
     }
     return reader;
 }
 
 redisReply *mr_redis_parse(const void *bytes, size_t size) {
-    limited own;
-    redisReader *reader = make_reader(&own);
+    mr_redis_memory memory = {.reuses = false};
+    redisReader *reader = make_reader(&memory);
     void *reply = NULL;
     if (reader && redisReaderFeed(reader, bytes, size) == REDIS_OK &&
         redisReaderGetReply(reader, &reply) != REDIS_OK) {
@@ -89,7 +73,7 @@ void mr_redis_line_hang_up(mr_redis_line *line) {
         redisReaderFree(line->reader);
     }
     while (line->n_answers > 0) {
-        freeReplyObject(line->answers[--line->n_answers]);
+        mr_redis_reply_free(line->answers[--line->n_answers]);
     }
     line->fd = -1;
     line->reader = NULL;
@@ -148,7 +132,7 @@ static void dial(mr_redis_line *line) {
     const mr_redis_server *s = &line->server;
     int one = 1;
     line->fd = socket(s->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    line->reader = make_reader(&line->replies);
+    line->reader = make_reader(&line->memory);
     if (line->fd >= 0 && s->secure) {
         line->tls = mr_secure_start(s->secure, line->fd);
     }
@@ -178,6 +162,10 @@ void mr_redis_line_say(mr_redis_line *line, const char *const *words, int n) {
 
 int64_t mr_redis_line_connections(const mr_redis_line *line) {
     return line->connections;
+}
+
+void mr_redis_line_reuse(mr_redis_line *line) {
+    line->memory.reuses = true;
 }
 
 bool mr_redis_line_is_asked(const mr_redis_line *line) {
@@ -250,7 +238,7 @@ bool mr_redis_is_for_now(const char *error) {
 static mr_status refuse(mr_redis_line *line, redisReply *reply, mr_error *err) {
     mr_status status = mr_redis_is_for_now(reply->str) ? MR_E_IO : MR_E_PARAM;
     mr_fail(err, status, "the Redis server %s refuses: %.200s", line->server.url.name, reply->str);
-    freeReplyObject(reply);
+    mr_redis_reply_free(reply);
     mr_redis_line_hang_up(line);
     return status;
 }
@@ -263,7 +251,7 @@ static mr_status take_answer(mr_redis_line *line, redisReply *reply, mr_error *e
     }
     if (line->greeting > 0 || line->n_answers == MR_REDIS_ANSWERS) {
         line->greeting -= line->greeting > 0;
-        freeReplyObject(reply);
+        mr_redis_reply_free(reply);
     } else {
         line->answers[line->n_answers++] = reply;
     }
@@ -375,6 +363,7 @@ void mr_redis_line_close(mr_redis_line *line) {
     if (line) {
         mr_redis_line_hang_up(line);
         mr_redis_server_close(&line->server);
+        mr_redis_memory_free(&line->memory);
         free(line->out);
         mr_free(line);
     }

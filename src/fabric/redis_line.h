@@ -7,8 +7,9 @@
 #ifndef MR_FABRIC_REDIS_LINE_H
 #define MR_FABRIC_REDIS_LINE_H
 
-#include <hiredis/hiredis.h>
 #include <millrace/types.h>
+
+#include "fabric/redis_memory.h"
 
 typedef struct mr_redis_line mr_redis_line;
 
@@ -30,13 +31,17 @@ bool mr_redis_line_is_asked(const mr_redis_line *line); /* an answer is missing 
 /* How many connections there were, this one included. */
 int64_t mr_redis_line_connections(const mr_redis_line *line);
 
-/* All answers, replies[0] to the first command; each is freed by freeReplyObject. MR_LATER: not
+/* All answers, replies[0] to the first command; each is freed by mr_redis_reply_free. MR_LATER: not
  * within so many milliseconds. MR_E_IO: the connection is gone, or the server is not ready: ask
  * again. Everything else is for good: the server refused. */
 mr_status mr_redis_line_answer(mr_redis_line *line, int milliseconds, redisReply **replies,
                                mr_error *err);
 
 void mr_redis_line_hang_up(mr_redis_line *line); /* forgets what was asked */
+
+/* From now on memory of replies is used again: one thread alone frees them, before the line is
+ * closed. */
+void mr_redis_line_reuse(mr_redis_line *line);
 
 /* A server that will be ready soon says so with an error. */
 bool mr_redis_is_for_now(const char *error);

@@ -187,13 +187,15 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         s->partitions[i].cursor.next = -1;
         s->partitions[i].wanted = FIRST_ENTRIES;
     }
-    return mr_redis_line_open(&s->line, own->url, MAX_REPLY, err);
+    MR_TRY(mr_redis_line_open(&s->line, own->url, MAX_REPLY, err));
+    mr_redis_line_reuse(s->line); /* its replies are the one reader's, and freed before it */
+    return MR_OK;
 }
 
 static void forget(redisReply *replies[2]) {
     for (int i = 0; i < 2; i++) {
         if (replies[i]) {
-            freeReplyObject(replies[i]);
+            mr_redis_reply_free(replies[i]);
         }
         replies[i] = NULL;
     }

@@ -96,6 +96,10 @@ static mr_status settle(mr_chain *chain, const mr_chain_job *job, int32_t field,
     if (mr_batch_has(job->batch, delivered, job->slot, value->data)) {
         return MR_OK;
     }
+    if (job->lends && mr_batch_is_ragged(job->batch, delivered)) {
+        mr_batch_lend(job->batch, delivered, job->slot, value);
+        return MR_OK;
+    }
     MR_TRY(mr_chain_destination(chain, job, field, true, &out, err));
     if (out.size > 0) {
         memcpy(out.data, value->data, out.size);

@@ -69,6 +69,7 @@ typedef struct mr_chain_job {
     const void *record;   /* (optional) the sample as it is at the last cache, from a fabric */
     size_t record_size;
     bool is_own_record; /* from our own store, read from its disk */
+    bool lends;         /* what the source points at stays until the batch is sealed */
     bool offers;        /* its bytes were read here: a fabric is offered what is made of them */
     /* (optional) Reads the block now: it was expected in a store, and is not there. */
     mr_status (*fetch)(void *user, struct mr_chain_job *job, mr_error *err);

@@ -145,7 +145,9 @@ static mr_status make_live(mr_worker *worker, mr_making *making, mr_chain_job *j
     job->sample = live.sample;
     job->identity = job->abroad = (mr_identity){.asked = false};
     job->block = &live.block;
+    job->lends = true; /* entries stay until the step is delivered */
     mr_status status = run_chain(worker, job, err);
+    job->lends = false;
     job->block = NULL;
     return status;
 }

@@ -21,8 +21,9 @@ struct mr_decisions {
     bool has_ended; /* and said so */
     mr_rate_decision *known; /* of the journal, from the first step on */
     int64_t n_known, room, used;
-    mr_choices **chosen; /* likewise, from the first step on; NULL: was used */
-    int64_t n_chosen, chosen_room;
+    mr_choices **chosen; /* likewise, from step first_chosen on; NULL: was used */
+    int64_t n_chosen, chosen_room, n_chosen_used;
+    int64_t first_chosen;
 };
 
 /* ---- What the journal has ---- */
@@ -111,7 +112,7 @@ static mr_status read_chosen(mr_decisions *d, const mr_entry *entry, mr_error *e
         mr_choices_free(choices);
         return MR_OK;
     }
-    if (choices->step != d->config.step + d->n_chosen) {
+    if (choices->step != d->first_chosen + d->n_chosen) {
         mr_choices_free(choices);
         return mr_fail(err, MR_E_CORRUPT, "choices in the journal are out of order");
     }
@@ -136,10 +137,22 @@ static mr_status read_entry(mr_decisions *d, int64_t kind, const mr_entry *entry
     }
 }
 
+/* What was done is of no more use: lists of a rank that follows do not grow for ever. */
+static void forget_used(mr_decisions *d) {
+    if (d->used == d->n_known) {
+        d->used = d->n_known = 0;
+    }
+    if (d->n_chosen_used == d->n_chosen) {
+        d->first_chosen += d->n_chosen;
+        d->n_chosen_used = d->n_chosen = 0;
+    }
+}
+
 mr_status mr_decisions_look(mr_decisions *d, mr_error *err) {
     mr_entry entry;
     int64_t kind = 0;
     mr_status status = MR_OK;
+    forget_used(d);
     while (status == MR_OK &&
            (status = mr_journals_next(d->journals, 0, &kind, &entry, err)) == MR_OK) {
         status = read_entry(d, kind, &entry, err);
@@ -236,6 +249,7 @@ mr_status mr_decisions_open(mr_decisions **out, const mr_decisions_config *confi
         return mr_fail_memory(err, sizeof *d);
     }
     d->config = *config;
+    d->first_chosen = config->step;
     mr_rate_options options =
         mr_pace_options(&config->pipeline->pace, config->batch, config->replays);
     options.seed = config->seed;
@@ -425,7 +439,7 @@ void mr_decisions_count(mr_decisions *d, int64_t offered, int64_t drawn, int64_t
 }
 
 bool mr_decisions_has_chosen(const mr_decisions *d, int64_t step) {
-    int64_t at = step - d->config.step;
+    int64_t at = step - d->first_chosen;
     return at >= 0 && at < d->n_chosen && d->chosen[at];
 }
 
@@ -433,8 +447,9 @@ mr_choices *mr_decisions_chosen(mr_decisions *d, int64_t step) {
     if (!mr_decisions_has_chosen(d, step)) {
         return NULL;
     }
-    mr_choices *choices = d->chosen[step - d->config.step];
-    d->chosen[step - d->config.step] = NULL;
+    mr_choices *choices = d->chosen[step - d->first_chosen];
+    d->chosen[step - d->first_chosen] = NULL;
+    d->n_chosen_used++;
     return choices;
 }
 

@@ -22,6 +22,7 @@ struct mr_feed {
     mr_feed_config config;
     mr_threads threads;
     atomic_bool stopped;
+    mr_held_pool *pool;
     _Atomic int64_t kept_from; /* a sample; what was spilled before it can go */
     int64_t saved;             /* where the last state stands; -1: there is none; the consumer's */
 
@@ -35,37 +36,6 @@ struct mr_feed {
     mr_status failed;
     mr_error failure;
 };
-
-/* ---- Entries ---- */
-mr_held *mr_held_copy(const mr_entry *entry) {
-    size_t bytes = sizeof(mr_held) + entry->size + entry->key_size + 1;
-    mr_held *held = malloc(bytes);
-    if (!held) {
-        return NULL;
-    }
-    char *value = (char *)(held + 1), *key = value + entry->size;
-    *held = (mr_held){.users = 1, .bytes = bytes, .entry = *entry};
-    if (entry->value) {
-        memcpy(value, entry->value, entry->size);
-        held->entry.value = value;
-    }
-    if (entry->key_size > 0) {
-        memcpy(key, entry->key, entry->key_size);
-    }
-    held->entry.key = key;
-    return held;
-}
-
-mr_held *mr_held_keep(mr_held *held) {
-    held->users++;
-    return held;
-}
-
-void mr_held_release(mr_held *held) {
-    if (held && --held->users == 0) {
-        free(held);
-    }
-}
 
 /* ---- Windows ---- */
 static bool make_place(window *w) {
@@ -101,7 +71,7 @@ static bool push(mr_feed *feed, window *w, mr_held *held) {
 static bool push_missing(mr_feed *feed, window *w, int64_t before) {
     while (w->end < before) {
         const mr_entry missing = {.number = w->end};
-        if (!push(feed, w, mr_held_copy(&missing))) {
+        if (!push(feed, w, mr_held_copy(&missing, feed->pool))) {
             return false;
         }
         feed->counts.missing++;
@@ -139,7 +109,7 @@ static bool take_in(taking *t, const mr_entry *entry) {
     if (wanted) {
         int64_t end = end_of(feed, t->partition);
         t->no_memory = !push_missing(feed, w, entry->number < end ? entry->number : end) ||
-                       (entry->number < end && !push(feed, w, mr_held_copy(entry)));
+                       (entry->number < end && !push(feed, w, mr_held_copy(entry, feed->pool)));
         feed->counts.entries++;
         feed->counts.bytes += (int64_t)(entry->size + entry->key_size);
         feed->counts.newest = entry->time;
@@ -449,7 +419,8 @@ mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *er
     pthread_cond_init(&feed->came, NULL);
     pthread_cond_init(&feed->room, NULL);
     feed->windows = mr_zalloc((size_t)config->merge.partitions, sizeof *feed->windows);
-    if (!feed->windows) {
+    feed->pool = mr_held_pool_new(MR_FEED_UNUSED);
+    if (!feed->windows || !feed->pool) {
         return mr_fail_memory(err, (size_t)config->merge.partitions * sizeof *feed->windows);
     }
     for (int32_t i = 0; i < config->merge.partitions; i++) {
@@ -485,6 +456,7 @@ void mr_feed_close(mr_feed *feed) {
         empty(&feed->windows[i]);
     }
     mr_free(feed->windows);
+    mr_held_pool_free(feed->pool);
     pthread_mutex_destroy(&feed->lock);
     pthread_cond_destroy(&feed->came);
     pthread_cond_destroy(&feed->room);

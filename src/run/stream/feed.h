@@ -13,18 +13,10 @@
 
 #include "plan/merge.h"
 #include "run/read/dataset.h"
+#include "run/stream/held.h"
 #include "run/stream/spill.h"
 
-/* An entry in memory. All but its making is the consumer's. */
-typedef struct mr_held {
-    int32_t users;
-    size_t bytes;   /* of it in memory */
-    mr_entry entry; /* without a value: it is damaged or missing */
-} mr_held;
-
-mr_held *mr_held_copy(const mr_entry *entry); /* with one user; NULL: no memory */
-mr_held *mr_held_keep(mr_held *held);
-void mr_held_release(mr_held *held); /* NULL allowed */
+#define MR_FEED_UNUSED ((size_t)16 << 20) /* bytes of memory that wait for entries, at most */
 
 typedef struct mr_feed mr_feed;
 
@@ -42,7 +34,7 @@ typedef struct mr_feed_config {
 /* mr_feed_close is due even if opening failed. */
 mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *err);
 void mr_feed_stop(mr_feed *feed);  /* any thread: nobody waits any more */
-void mr_feed_close(mr_feed *feed); /* NULL allowed */
+void mr_feed_close(mr_feed *feed); /* NULL allowed. After the last entry that was taken is let go */
 
 /* The first sample that is not there: all before it are, of the partitions that are read. */
 int64_t mr_feed_reach(mr_feed *feed);

@@ -214,6 +214,7 @@ static mr_status hear_delivered(mr_live *live, int64_t step, mr_error *err) {
     while ((said = mr_hearsay_next(&live->hearsay, step, &live->heard_delivered))) {
         MR_TRY(apply_values(live->delivered, said, err));
     }
+    mr_hearsay_forget(&live->hearsay, live->heard_delivered); /* planning is ahead of it */
     return MR_OK;
 }
 
@@ -305,13 +306,13 @@ void mr_live_stop(mr_live *live) {
 
 void mr_live_close(mr_live *live) {
     if (live) {
+        mr_payloads_free(&live->payloads);
         mr_feed_close(live->feed);
         mr_spill_close(live->spill);
         mr_decisions_close(live->decisions);
         mr_rehearsal_free(live->planned);
         mr_rehearsal_free(live->delivered);
         mr_custom_free(&live->custom);
-        mr_payloads_free(&live->payloads);
         mr_extras_free(&live->extras);
         mr_hearsay_free(&live->hearsay);
         mr_free(live);
@@ -688,7 +689,7 @@ typedef struct copy {
 
 static bool take_copy(void *user, const mr_entry *entry) {
     copy *out = user;
-    out->held = mr_held_copy(entry);
+    out->held = mr_held_copy(entry, NULL);
     return out->held != NULL;
 }
 
@@ -820,7 +821,7 @@ mr_status mr_live_note(mr_live *live, const char *digest, mr_error *err) {
 }
 
 int64_t mr_live_memory(const mr_live *live) {
-    return live->config.bytes + live->payloads.most_bytes;
+    return live->config.bytes + live->payloads.most_bytes + (int64_t)MR_FEED_UNUSED;
 }
 
 void mr_live_stats(const mr_live *live, mr_stream_stats *out) {
