@@ -309,11 +309,15 @@ static inline void far_serve(int fd, int port, _Atomic int *asked) {
 }
 
 static inline void far_accept(int listener, int port, _Atomic int *asked) {
+    pid_t own = getpid();
     signal(SIGCHLD, SIG_IGN);
     for (;;) {
         int fd = accept(listener, NULL, NULL);
         if (fd >= 0 && fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != own) {
+                _exit(0); /* it was killed before */
+            }
             close(listener);
             far_serve(fd, port, asked);
             shutdown(fd, SHUT_WR);

@@ -335,7 +335,8 @@ MR_API void mr_loader_digest(const mr_loader *loader, char out[33]);
 
 /* ---- 4. State -------------------------------------------------------------------------------
  * The state after the last delivered batch: a JSON document of less than MR_STATE_MAX bytes (with
- * rehearsal more: mr_loader_state_bytes) that carries fingerprints, seed, epoch and position. It
+ * rehearsal more: mr_loader_state_bytes) that carries fingerprints, seed, epoch and position, and,
+ * where the buffer has mr_loader_state_bytes, the names of classes (of up to 64 KB together). It
  * fits any world size and any batch size: position counts samples of the global order. A state that
  * does not fit the pipeline, dataset or seed is refused with MR_E_STATE and says what differs. */
 #define MR_STATE_MAX 1024

@@ -134,6 +134,15 @@ static size_t rows_of(const nest *t) {
     return rows;
 }
 
+/* Whether nothing of the larger one is left over. */
+static bool fills(const nest *t) {
+    bool whole = true;
+    for (int32_t i = 0; i < t->n; i++) {
+        whole = whole && t->taken[i] == t->to[i];
+    }
+    return whole;
+}
+
 /* Copies row by row; without a source the rows become ones. */
 static void copy_into(const nest *t, const unsigned char *from, unsigned char *to) {
     int32_t last = t->n - 1;
@@ -199,9 +208,8 @@ static void pad_value(const pad_params *p, const mr_filler *filler, const axes *
             t.unit *= (size_t)out->dims[d + 1];
         }
     }
-    size_t n = elements(out);
-    if (value->size != n * filler->size) {
-        mr_filler_fill(filler, to, n);
+    if (!fills(&t)) {
+        mr_filler_fill(filler, to, elements(out));
     }
     copy_into(&t, value->data, to);
 }

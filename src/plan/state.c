@@ -17,8 +17,9 @@
 #include "core/json.h"
 #include "core/philox.h"
 #include "plan/schedule.h"
+#include "plan/state_classes.h"
 
-enum { CHECK_SIZE = 17, N_KEYS = 9, STREAM_KEYS = 2 };
+enum { CHECK_SIZE = 17, N_KEYS = 9, CLASSES_KEYS = 1, STREAM_KEYS = 2 };
 
 /* ---- Values ---- */
 
@@ -33,7 +34,9 @@ static bool is_possible(const mr_state *s) {
 }
 
 void mr_state_free(mr_state *state) {
+    free(state->classes);
     free(state->rehearsal);
+    state->classes = NULL;
     state->rehearsal = NULL;
     state->rehearsal_size = 0;
 }
@@ -52,6 +55,10 @@ static size_t write_body(const mr_state *s, char out[MR_STATE_MAX]) {
     return (size_t)length;
 }
 
+static size_t write_classes(const mr_state *s, char *out) {
+    return s->classes ? (size_t)sprintf(out, ", \"classes\": %s", s->classes) : 0;
+}
+
 /* The same for what only streams have; out has room for mr_state_bytes. */
 static size_t write_stream(const mr_state *s, char *out) {
     if (!s->is_stream) {
@@ -65,7 +72,8 @@ static size_t write_stream(const mr_state *s, char *out) {
 }
 
 size_t mr_state_bytes(const mr_state *state) {
-    return MR_STATE_MAX + mr_base64_length(state->rehearsal_size);
+    return MR_STATE_MAX + (state->classes ? strlen(state->classes) : 0) +
+           mr_base64_length(state->rehearsal_size);
 }
 
 /* All but the closing brace; *out is freed by the caller. */
@@ -76,6 +84,7 @@ static mr_status write_checked(const mr_state *s, char **out, size_t *length,
         return mr_fail_memory(err, mr_state_bytes(s));
     }
     *length = write_body(s, *out);
+    *length += write_classes(s, *out + *length);
     *length += write_stream(s, *out + *length);
     snprintf(check, CHECK_SIZE, "%016llx", (unsigned long long)mr_hash64(*out, *length, 0));
     *length += (size_t)sprintf(*out + *length, ", \"check\": \"%s\"", check);
@@ -177,6 +186,18 @@ static bool get_fields(json_t *object, mr_state *out, char check[CHECK_SIZE]) {
            get_text(object, "check", check, CHECK_SIZE);
 }
 
+static mr_status get_classes(json_t *object, mr_state *out, mr_error *err) {
+    json_t *classes = json_object_get(object, "classes");
+    if (!classes) {
+        return MR_OK;
+    }
+    if (!mr_state_is_classes(classes)) {
+        return damaged(err, "its classes are no lists of names");
+    }
+    out->classes = mr_state_classes_text(classes);
+    return out->classes ? MR_OK : mr_fail_memory(err, MR_STATE_MAX);
+}
+
 static mr_status get_rehearsal(const json_t *text, mr_state *out, mr_error *err) {
     size_t length = json_string_length(text), room = length / 4 * 3 + 3;
     if (length == 0) {
@@ -219,9 +240,10 @@ static mr_status read_object(json_t *object, mr_state *out, mr_error *err) {
     if (!get_fields(object, out, check)) {
         return damaged(err, "an entry is missing or of another type");
     }
+    MR_TRY(get_classes(object, out, err));
     MR_TRY(get_stream(object, out, err));
     if (json_object_size(object) !=
-        (out->is_stream ? (size_t)N_KEYS + STREAM_KEYS : (size_t)N_KEYS)) {
+        (size_t)N_KEYS + (out->classes ? CLASSES_KEYS : 0) + (out->is_stream ? STREAM_KEYS : 0)) {
         return damaged(err, "it has an unknown entry");
     }
     return check_values(out, check, err);
@@ -298,6 +320,9 @@ static mr_status match_shuffle(const mr_state *saved, const mr_state *current, m
 
 mr_status mr_state_match(const mr_state *saved, const mr_state *current, mr_error *err) {
     MR_TRY(match_pipeline(saved, current, err));
+    if (saved->classes && current->classes) {
+        MR_TRY(mr_state_match_classes(saved->classes, current->classes, err));
+    }
     MR_TRY(match_dataset(saved, current, err));
     MR_TRY(match_seed(saved, current, err));
     return match_shuffle(saved, current, err);

@@ -5,6 +5,9 @@
  *  "samples": N, "epoch": E, "position": P, "check": "<16 hex>"}   where check is the XXH3-64 of
  * the text before it, as written here, from the opening brace to the end of P.
  *
+ * Where the dataset has classes, before the check: "classes": {"label": ["cat", "dog"]}, for each
+ * field that has any; as long as there are not too many.
+ *
  * A run that follows a stream has more before its check: "step": S, the next one, and "rehearsal":
  * "<base64>", the buffer (rehearsal.h), empty where there is none. */
 #ifndef MR_PLAN_STATE_H
@@ -20,6 +23,8 @@ typedef struct mr_state {
     bool shuffle;
     int64_t epoch, position; /* 0 <= position <= samples */
 
+    char *classes; /* state_classes.h; freed by mr_state_free; NULL: none */
+
     bool is_stream;
     int64_t step;
     unsigned char *rehearsal; /* freed by mr_state_free; NULL: none */
@@ -30,7 +35,8 @@ typedef struct mr_state {
 
 void mr_state_free(mr_state *state); /* what it owns; a zeroed one is allowed */
 
-/* What mr_state_write needs at most; less than MR_STATE_MAX where there is no buffer. */
+/* What mr_state_write needs at most; less than MR_STATE_MAX where there are no classes and no
+ * buffer. */
 size_t mr_state_bytes(const mr_state *state);
 
 /* Terminated text. */

@@ -17,6 +17,7 @@
 static mr_status open_data(mr_loader *loader, mr_error *err) {
     MR_TRY(mr_children_open(&loader->children, loader->pipeline, loader->seed, &loader->log, err));
     loader->schedule.n = mr_route_length(&loader->children.route);
+    MR_TRY(mr_loader_name_classes(loader, err));
     return mr_route_cursor_open(&loader->cursor, &loader->children.route, err);
 }
 
@@ -485,6 +486,7 @@ static void free_parts(mr_loader *loader) {
     }
     mr_live_close(loader->live);
     mr_state_free(&loader->restored);
+    mr_free(loader->classes);
     mr_ahead_close(loader->ahead);
     mr_readahead_close(loader->readahead);
     mr_exchange_close(loader->exchange);

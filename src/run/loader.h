@@ -3,6 +3,7 @@
 #ifndef MR_RUN_LOADER_H
 #define MR_RUN_LOADER_H
 
+#include <jansson.h>
 #include <sys/types.h>
 
 #include "core/hash.h"
@@ -115,6 +116,7 @@ struct mr_loader {
     int64_t n_opened, n_taken; /* batches */
     int64_t epoch, position;   /* after the last delivered batch */
     mr_state restored;         /* what the run began with */
+    char *classes;             /* their names, see state.h; NULL: there are none, or too many */
     mr_hash128 stream_digest;
     mr_status final; /* MR_OK, or what every later call returns */
     mr_error final_error;
@@ -160,6 +162,10 @@ int64_t mr_loader_most_ahead(const mr_loader *loader, const mr_options *options,
 int64_t mr_loader_most_held(const mr_loader *loader, uint32_t reads, uint32_t threads);
 void mr_loader_limit_adapter(mr_adapter *adapter, const mr_options *given, const mr_options *whole,
                              const mr_settings *settings);
+
+/* loader_classes.c: the names of a field's classes; those of all fields, for states. */
+json_t *mr_loader_classes_of(const mr_loader *loader, const char *field, bool *lost);
+mr_status mr_loader_name_classes(mr_loader *loader, mr_error *err);
 
 /* loader_state.c */
 mr_state mr_loader_state(const mr_loader *loader);

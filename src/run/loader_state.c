@@ -26,6 +26,7 @@ mr_status mr_loader_restore(mr_loader *loader, const mr_options *options, mr_err
         return MR_OK;
     }
     MR_TRY(mr_state_read(saved, options->state, options->state_size, err));
+    current.classes = loader->classes;
     MR_TRY(mr_state_match(saved, &current, err));
     loader->epoch = saved->epoch;
     loader->position = saved->position;
@@ -46,15 +47,25 @@ void mr_loader_digest(const mr_loader *loader, char out[33]) {
     mr_hash_hex(loader->stream_digest, out);
 }
 
+static size_t bytes_of_classes(const mr_loader *loader) {
+    return loader->classes ? strlen(loader->classes) : 0;
+}
+
+/* Names of classes only where there is room for them: callers that have MR_STATE_MAX bytes get all
+ * that a run needs to go on. */
 mr_status mr_loader_save(const mr_loader *loader, char *buffer, size_t size, mr_error *err) {
     MR_TRY(mr_loader_note_digest(loader, err));
     mr_state state = mr_loader_state(loader);
     mr_status status = loader->live ? mr_live_save(loader->live, &state, err) : MR_OK;
+    state.classes =
+        size >= mr_state_bytes(&state) + bytes_of_classes(loader) ? loader->classes : NULL;
     status = status == MR_OK ? mr_state_write(&state, buffer, size, err) : status;
+    state.classes = NULL; /* the loader's */
     mr_state_free(&state);
     return status;
 }
 
 size_t mr_loader_state_bytes(const mr_loader *loader) {
-    return MR_STATE_MAX + (loader->live ? mr_live_state_bytes(loader->live) : 0);
+    return MR_STATE_MAX + bytes_of_classes(loader) +
+           (loader->live ? mr_live_state_bytes(loader->live) : 0);
 }

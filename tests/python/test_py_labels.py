@@ -214,3 +214,43 @@ def test_a_sheet_shows_names(tmp_path):
     named, numbered = (np.asarray(Image.open(tmp_path / f"{name}.png")) for name in ("names", "numbers"))
     assert named.shape == numbered.shape and (named[:20] != numbered[:20]).any()
     assert (named[20:] == numbered[20:]).all()
+
+
+def copied(tmp_path, names):
+    """A photo in a folder for each class."""
+    photo = next(os.path.join(d, f) for d, _, files in os.walk(PHOTOS) for f in files if f.endswith(".jpg"))
+    folder = tmp_path / "-".join(names)
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        shutil.copy(photo, folder / name / "0.jpg")
+    return mr.files(path=folder).batch(1)
+
+
+def test_a_state_has_the_classes_and_another_dataset_is_told_by_them(tmp_path):
+    with copied(tmp_path, ["ant", "bee", "k\u00e4fer \"x\""]).loader(seed=1) as loader:
+        next(loader)
+        state = json.loads(json.dumps(loader.state_dict()))
+        assert state["classes"] == {"label": loader.classes} == {"label": ["ant", "bee", "k\u00e4fer \"x\""]}
+        rest = [batch.samples.tolist() for batch in loader.one_epoch()]
+    with copied(tmp_path / "again", ["ant", "bee", "k\u00e4fer \"x\""]).loader(seed=1) as loader:
+        loader.load_state_dict(state)
+        assert [batch.samples.tolist() for batch in loader.one_epoch()] == rest
+    for names, said in ((["ant", "cow", "k\u00e4fer \"x\""], "class 1 was bee and is cow"),
+                        (["ant", "bee"], r"had 3, and has 2; class 2 was .* and is \(none\)")):
+        with copied(tmp_path, names).loader(seed=1) as loader:
+            with pytest.raises(mr.StateError, match=said):
+                loader.load_state_dict(state)
+
+
+def test_a_state_has_the_classes_of_every_field(folder):
+    path = folder.parent / "rows.csv"
+    path.write_text("file,kind,size\n" + "".join(f"{f},{k},{s}\n" for f, k, s in zip(FILES, "abca", "xxyz")))
+    pipeline = mr.files(path=folder, labels=path).fields(["kind", "size"])
+    with pipeline.batch(2).loader() as loader:
+        assert loader.state_dict()["classes"] == {"kind": ["a", "b", "c"], "size": ["x", "y", "z"]}
+
+
+def test_too_many_classes_are_left_to_the_fingerprint(folder):
+    for length, there in ((100, True), (900, True), (20000, False)):
+        with write_list(folder, [name * length for name in "abcd"]).batch(2).loader() as loader:
+            assert len(loader.classes) == 4 and ("classes" in loader.state_dict()) == there

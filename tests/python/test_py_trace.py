@@ -342,3 +342,15 @@ def test_a_wait_is_counted_once_a_batch():
             pass
         waits, = [line for line in loader.stats()["lines"] if line["name"] == "wait_batch"]
     assert waits["count"] <= 2  # less where the batch was there before it was asked for
+
+
+def test_a_trace_has_no_passwords(tmp_path):
+    """A path that reads like an address with a name and a password stands for one."""
+    folder = tmp_path / "redis:" / "me:hunter2@host"
+    folder.mkdir(parents=True)
+    for i in range(3):
+        Image.fromarray(np.full((9, 9, 3), i, np.uint8)).save(folder / f"{i}.png")
+    path = tmp_path / "trace"
+    report = traced(mr.files(f"{tmp_path}/redis://me:hunter2@host").decode_image().batch(1), path)
+    document = report.figures["header"]["pipeline"]
+    assert "hunter2" not in document and f"{tmp_path}/redis://...@host" in document

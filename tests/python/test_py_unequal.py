@@ -111,6 +111,18 @@ def test_what_is_too_long_is_cut_or_an_error():
         batches(sequences().pad_batch(length=10).batch(8))
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_multiple_of_the_length_is_padding_and_not_more_of_what_is_cut(side):
+    """length says how much of a sequence is kept, multiple only how wide the array is."""
+    for batch in batches(sequences().pad_batch(length=10, cut=True, multiple=8, side=side, value=5).batch(8)):
+        assert batch["tokens"].shape == batch["tokens_mask"].shape == (len(batch["number"]), 16)
+        for row, mask, i in zip(batch["tokens"], batch["tokens_mask"], batch["number"]):
+            own = Sequences().values(int(i))[:10]
+            fill = (0, 16 - len(own)) if side == "right" else (16 - len(own), 0)
+            np.testing.assert_array_equal(row, np.pad(own, fill, constant_values=5))
+            np.testing.assert_array_equal(mask, np.pad(np.ones(len(own), bool), fill))
+
+
 def unpacked(batch):
     """The sequences of a packed batch, each as its numbers, checked on the way."""
     found = []

@@ -56,6 +56,28 @@ TEST(a_long_tag_goes_with_the_name) {
     CHECK_INT(found.size, ==, -1);
 }
 
+/* What an identity names is kept and given to others for ever: only a tag that is another for other
+ * bytes will do. */
+TEST(only_a_strong_tag_names_bytes) {
+    static const struct {
+        const char *tag;
+        bool names;
+    } cases[] = {
+        {"\"abc\"", true}, {"W/\"abc\"", false}, {"@Tue, 01 Jan 2030", false}, {"", false}};
+    uint64_t id[2], other[2] = {0, 0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mr_far_pin pin = {.size = 7};
+        snprintf(pin.tag, sizeof pin.tag, "%s", cases[i].tag);
+        char *name = mr_far_pinned("https://h/a", 11, &pin);
+        CHECK_INT(mr_far_identity(name, id), ==, cases[i].names);
+        free(name);
+    }
+    CHECK(!mr_far_identity("https://h/a", id));
+    CHECK(mr_far_identity("https://h/a#size=7&tag=%22abc%22", id));
+    CHECK(mr_far_identity("https://h/a#size=8&tag=%22abc%22", other));
+    CHECK(id[0] != other[0] || id[1] != other[1]);
+}
+
 TEST(bucket_and_key) {
     char bucket[64];
     const char *key;
@@ -100,6 +122,72 @@ TEST(profiles_in_files) {
     CHECK_TEXT(out, "22");
     CHECK(!mr_far_ini(text, strlen(text), "x", "key", out, sizeof out));
     CHECK(!mr_far_ini(text, strlen(text), "three", "key", out, sizeof out));
+}
+
+/* A server on this machine that gives credentials, or does not answer. */
+typedef struct giver {
+    int asked;
+    bool answers;
+    const char *key;
+} giver;
+
+static bool give(void *user, const char *url, const char *header, bool put, char *out,
+                 size_t size) {
+    giver *g = user;
+    (void)url;
+    (void)header;
+    (void)put;
+    g->asked++;
+    snprintf(out, size,
+             "{\"AccessKeyId\": \"%s\", \"SecretAccessKey\": \"s\", \"Token\": \"t\", "
+             "\"Expiration\": \"2100-01-01T00:00:00Z\"}",
+             g->key);
+    return g->answers;
+}
+
+static void only_from_container(void) {
+    static const char *const others[] = {"AWS_ACCESS_KEY_ID",
+                                         "AWS_SECRET_ACCESS_KEY",
+                                         "AWS_SESSION_TOKEN",
+                                         "AWS_NO_SIGN_REQUEST",
+                                         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+                                         NULL};
+    for (const char *const *one = others; *one; one++) {
+        unsetenv(*one);
+    }
+    setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent", 1);
+    setenv("AWS_CONFIG_FILE", "/nonexistent", 1);
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1/c", 1);
+}
+
+TEST(credentials_serve_while_nobody_gives_new_ones) {
+    mr_far_account a = {0};
+    giver g = {.answers = true, .key = "one"};
+    int64_t now = (int64_t)time(NULL);
+    only_from_container();
+    mr_far_account_find(&a, give, &g);
+    CHECK(strcmp(a.key, "one") == 0 && strcmp(a.token, "t") == 0 && g.asked == 1);
+    mr_far_account_find(&a, give, &g);
+    CHECK_INT(g.asked, ==, 1); /* they last */
+    a.expires = now + 200;     /* soon no more; asked long ago */
+    a.asked_at = now - 1000;
+    g.answers = false;
+    mr_far_account_find(&a, give, &g);
+    CHECK(strcmp(a.key, "one") == 0 && strcmp(a.secret, "s") == 0 && strcmp(a.token, "t") == 0);
+    CHECK(g.asked == 2 && a.expires == now + 200);
+    mr_far_account_find(&a, give, &g);
+    CHECK_INT(g.asked, ==, 2); /* not at once again */
+    a.asked_at = now - 1000;
+    g.answers = true;
+    g.key = "two";
+    mr_far_account_find(&a, give, &g);
+    CHECK(strcmp(a.key, "two") == 0 && g.asked == 3);
+    a.expires = now - 1; /* run out: then there are none */
+    g.answers = false;
+    mr_far_account_find(&a, give, &g);
+    CHECK(a.key[0] == '\0' && g.asked == 4);
+    unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
 }
 
 /* ---- Answers ---- */
@@ -547,6 +635,86 @@ TEST(an_object_that_is_replaced_is_an_error_that_names_it) {
     CHECK_INT(status, ==, MR_E_CORRUPT);
     CHECK(strstr(err.text, "another version") != NULL);
     CHECK(strstr(err.source, "p 17.jpg") || strstr(err.source, "p%2017.jpg"));
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+}
+
+/* Bytes of one list of objects under "on_error": "skip"; how many were skipped. */
+static mr_status run_skipping(const char *list, int64_t *skipped) {
+    char document[512], folder[80];
+    snprintf(folder, sizeof folder, "%s", fixture_folder());
+    fixture_write(folder, "list", list, strlen(list));
+    snprintf(document, sizeof document,
+             "{\"source\": {\"files\": {\"list\": \"%s/list\"}}, \"ops\": [], \"batch\": 1, "
+             "\"shuffle\": false, \"on_error\": \"skip\"}",
+             folder);
+    mr_pipeline *pipeline = fixture_pipeline(document);
+    mr_loader *loader = fixture_loader(pipeline, NULL);
+    mr_stats stats = {.size = sizeof stats};
+    mr_batch *batch;
+    mr_status status;
+    forget_error();
+    while ((status = mr_loader_next(loader, &batch, &err)) == MR_OK) {
+        mr_batch_unref(batch);
+    }
+    mr_loader_stats(loader, &stats);
+    *skipped = stats.skipped;
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+    fixture_remove(folder);
+    return status;
+}
+
+/* A server that fails for a while would change which samples a run sees; an object that is gone is
+ * the sample's own trouble. */
+TEST(what_fails_on_the_servers_side_is_not_skipped) {
+    static const char *const modes[] = {"always500", "denied", "noise", NULL};
+    char good[128], other[128], list[512];
+    int64_t skipped;
+    address(good, sizeof good, "ok", 1, true);
+    for (const char *const *mode = modes; *mode; mode++) {
+        far_forget(&bad);
+        snprintf(list, sizeof list, "%s\t1\n%s\t2\n", good,
+                 address(other, sizeof other, *mode, 2, true));
+        CHECK_INT(run_skipping(list, &skipped), ==, MR_E_IO);
+        CHECK_INT(skipped, ==, 0);
+        CHECK(strstr(err.source, *mode) != NULL);
+    }
+    snprintf(list, sizeof list, "%s\t1\nhttp://127.0.0.1:%d/none.jpg#size=3&tag=%%22x%%22\t2\n",
+             good, server.port);
+    CHECK_INT(run_skipping(list, &skipped), ==, MR_END);
+    CHECK_INT(skipped, ==, 1);
+}
+
+/* Every thread that reads has a track: of files, where each read is one, and of objects. */
+TEST(files_and_objects_in_one_mix_are_read_and_traced) {
+    char root[2][160], trace[160], document[16 * 512] = "{\"source\": {\"mix\": {\"children\": [";
+    make_photos(10);
+    far_path(root[0], sizeof root[0], &server, "www");
+    snprintf(root[1], sizeof root[1], "http://127.0.0.1:%d", server.port);
+    far_path(trace, sizeof trace, &server, "trace");
+    for (int i = 0; i < 8; i++) {
+        size_t at = strlen(document);
+        snprintf(document + at, sizeof document - at,
+                 "%s{\"source\": {\"files\": {\"list\": \"%s/list.txt\"}}, \"ops\": "
+                 "[{\"decode_image\": {}}, {\"resize\": {\"size\": [16, 16]}}]}",
+                 i ? ", " : "", root[i % 2]);
+    }
+    strcat(document, "]}}, \"batch\": 8}");
+    mr_pipeline *pipeline = fixture_pipeline(document);
+    mr_options options = MR_OPTIONS_INIT;
+    options.threads = 3;
+    options.reads_in_flight = 5;
+    options.io = MR_IO_PREAD;
+    options.trace = trace;
+    mr_loader *loader = fixture_loader(pipeline, &options);
+    mr_batch *batch;
+    mr_status status;
+    forget_error();
+    while ((status = mr_loader_next(loader, &batch, &err)) == MR_OK) {
+        mr_batch_unref(batch);
+    }
+    CHECK_INT(status, ==, MR_END);
     mr_loader_close(loader);
     mr_pipeline_free(pipeline);
 }

@@ -255,4 +255,62 @@ TEST(a_difference_is_named_with_what_to_do) {
     check_differs(&current, "another pipeline: its fingerprint is 0123", "pipeline");
 }
 
+/* ---- Classes ---- */
+static char pets[] = "{\"kind\":[\"a\"],\"label\":[\"cat\",\"dog\"]}";
+
+static mr_state with_classes(char *classes) {
+    mr_state state = example;
+    state.classes = classes;
+    return state;
+}
+
+TEST(classes_are_in_the_text_and_come_back) {
+    char text[2 * MR_STATE_MAX], again[2 * MR_STATE_MAX];
+    mr_state state = with_classes(pets), back = {0};
+    CHECK_INT(mr_state_write(&state, text, sizeof text, NULL), ==, MR_OK);
+    CHECK_HAS(text, "\"position\": 12800, \"classes\": {\"kind\":[\"a\"],\"label\":"
+                    "[\"cat\",\"dog\"]}, \"check\": ");
+    CHECK_INT(read_text(&back, text), ==, MR_OK);
+    CHECK(same(&state, &back) && back.classes && strcmp(back.classes, pets) == 0);
+    CHECK_INT(mr_state_write(&back, again, sizeof again, NULL), ==, MR_OK);
+    CHECK_TEXT(again, text);
+    mr_state_free(&back);
+    *strstr(text, "dog") = 'h';
+    CHECK_INT(read_text(&back, text), ==, MR_E_STATE);
+}
+
+TEST(classes_that_are_no_names_are_refused) {
+    check_edit_refused("\"epoch\": 3", "\"epoch\": 3, \"classes\": [\"cat\"]", "no lists of names");
+    check_edit_refused("\"epoch\": 3", "\"epoch\": 3, \"classes\": {\"label\": [1]}",
+                       "no lists of names");
+    check_edit_refused("\"epoch\": 3", "\"epoch\": 3, \"classes\": {\"label\": \"cat\"}",
+                       "no lists of names");
+    check_edit_refused("\"epoch\": 3", "\"epoch\": 3, \"classes\": {}", "check does not fit");
+}
+
+static void check_classes_differ(char *now, const char *text) {
+    mr_state saved = with_classes(pets), current = with_classes(now);
+    mr_error err = MR_ERROR_INIT;
+    current.dataset[0] = '0'; /* as it is when classes are others */
+    current.samples += 1;
+    CHECK_INT(mr_state_match(&saved, &current, &err), ==, MR_E_STATE);
+    CHECK_HAS(err.text, text);
+    CHECK_HAS(err.hint, "bring back the dataset");
+}
+
+TEST(classes_that_differ_are_named) {
+    char other[] = "{\"kind\":[\"a\"],\"label\":[\"cat\",\"cow\"]}";
+    char more[] = "{\"kind\":[\"a\"],\"label\":[\"cat\",\"dog\",\"emu\"]}";
+    char fewer[] = "{\"kind\":[\"a\"],\"label\":[\"cat\"]}";
+    char gone[] = "{\"label\":[\"cat\",\"dog\"]}";
+    check_classes_differ(other, "label had 2, and has 2; class 1 was dog and is cow");
+    check_classes_differ(more, "label had 2, and has 3; class 2 was (none) and is emu");
+    check_classes_differ(fewer, "label had 2, and has 1; class 1 was dog and is (none)");
+    check_classes_differ(gone, "kind had 1, and has 0; class 0 was a and is (none)");
+    mr_state saved = with_classes(pets), without = with_classes(NULL);
+    CHECK_INT(mr_state_match(&saved, &saved, NULL), ==, MR_OK);
+    CHECK_INT(mr_state_match(&saved, &without, NULL), ==, MR_OK); /* older ones have none */
+    CHECK_INT(mr_state_match(&without, &saved, NULL), ==, MR_OK);
+}
+
 TEST_MAIN()

@@ -74,17 +74,6 @@ static json_t *ops_json(const mr_loader *loader, bool *lost) {
     return array;
 }
 
-/* Names of the classes of `label`. */
-static json_t *classes_json(const mr_loader *loader, bool *lost) {
-    json_t *array = json_array();
-    const char *name = NULL;
-    for (int64_t i = 0; (name = mr_loader_class(loader, "label", i)) != NULL; i++) {
-        char safe[1024];
-        mr_json_append(array, json_string(mr_text_escape(safe, sizeof safe, name)), lost);
-    }
-    return array;
-}
-
 static json_t *setup_json(const mr_loader *loader) {
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
@@ -112,7 +101,7 @@ static char *header_text(const mr_loader *loader) {
         "started_monotonic_ns", (json_int_t)clock->start_ns, "started_unix_ns",
         (json_int_t)clock->start_epoch, "pipeline", document, "setup", setup_json(loader), "ops",
         ops_json(loader, &lost), "tracks", mr_trace_tracks(&loader->tracks, &lost), "classes",
-        classes_json(loader, &lost));
+        mr_loader_classes_of(loader, "label", &lost));
     mr_free(document);
     header = mr_json_whole(header, lost);
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
