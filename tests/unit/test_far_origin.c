@@ -4,6 +4,7 @@
  */
 #include "far_rig.h"
 #include "fixture.h"
+#include "run/child.h"
 #include "run/read/far_origin.h"
 #include "run/read/readahead.h"
 #include "test.h"
@@ -139,7 +140,8 @@ static void open_data(rig *r) {
     r->pipeline = fixture_pipeline(json);
     CHECK_INT(mr_children_open(&r->children, r->pipeline, 1, &silent, &err), ==, MR_OK);
     CHECK(mr_tracks_init(&r->tracks, 8, 0, 1, 0));
-    CHECK_INT(mr_far_origin_open(&r->far, &r->children, &r->tracks, &err), ==, MR_OK);
+    const mr_far_limits limits = {0};
+    CHECK_INT(mr_far_origin_open(&r->far, &limits, &r->tracks, &err), ==, MR_OK);
 }
 
 static void open_readers(rig *r, mr_io_kind io) {
