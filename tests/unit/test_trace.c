@@ -261,8 +261,8 @@ TEST_OF_CLOCKS(workers_that_have_ended_are_idle) {
     CHECK_INT(mr_summary_make(&s, trace, NULL), ==, MR_OK);
     const mr_figures *f = &s.figures;
     double spans = 0;
-    for (int i = 0; i < MR_BUCKETS; i++) {
-        spans += s.buckets[i].wait_work * s.seconds / MR_BUCKETS * s.n_workers;
+    for (int i = 0; i < MR_TIME_BINS; i++) {
+        spans += s.time_bins[i].wait_work * s.seconds / MR_TIME_BINS * s.n_workers;
     }
     CHECK(f->wait_work > spans);
     CHECK(f->wait_work + f->work + f->seal + f->wait_read <= mr_thread_time(f) * (1 + 1e-9));
