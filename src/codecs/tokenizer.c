@@ -217,8 +217,12 @@ static mr_status read_merges(mr_tokenizer *t, json_t *merges, mr_error *err) {
     uint8_t *memory = mr_zalloc(1, room);
     t->merges = n <= MAX_TOKENS ? mr_zalloc(places, sizeof *t->merges) : NULL;
     t->merge_mask = places - 1;
-    mr_status status = memory && t->merges ? MR_OK : mr_fail_memory(err, places * sizeof(mr_merge));
-    for (size_t i = 0; status == MR_OK && i < places; i++) {
+    mr_status status = MR_OK;
+    if (!memory || !t->merges) {
+        mr_free(memory);
+        return mr_fail_memory(err, places * sizeof(mr_merge));
+    }
+    for (size_t i = 0; i < places; i++) {
         t->merges[i].left = -1;
     }
     for (size_t i = 0; status == MR_OK && i < n; i++) {
