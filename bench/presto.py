@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-ROUNDS, SECONDS = 3, 0.7
+ROUNDS, SECONDS, TUNE_SECONDS = 3, 0.7, 1.5
 BANDWIDTH, SMALL, SMALL_RATE = 910e6, 0.2e6, 40.4e6  # bytes/s; a small file, and bytes/s of such files
 OPEN = SMALL / SMALL_RATE - SMALL / BANDWIDTH
 STORAGE = f"{BANDWIDTH / 1e6:.0f}MB,{OPEN * 1e3:.3f}ms"
@@ -181,8 +181,8 @@ def sample_sizes(folder):
 
 def chosen_by_tune(name, strategies, *more):
     """The cut that tune chooses for many epochs, and how far its rates are off, strategy by strategy."""
-    said = json.loads(millrace("tune", f"{DATA}/{name}.json", "--keep", "pack tar", "--threads", 2, "--epochs", 1000, "--seconds", 1.5,
-                               "--scratch", DATA, "--json", "--quiet", *more))
+    said = json.loads(millrace("tune", f"{DATA}/{name}.json", "--keep", "pack tar", "--threads", 2, "--epochs", 1000, "--seconds",
+                               TUNE_SECONDS, "--scratch", DATA, "--json", "--quiet", *more))
     rows = {row["behind"] if row["keeps"] != "nothing" else "-": row for row in said["strategies"]
             if row["measured"] and row["reads"] == 32}
     chosen = next(row for row in said["strategies"] if row["chosen"])
@@ -291,6 +291,7 @@ def main():
     print("| pipeline | cut behind | MB/sample kept | offline ms/sample | slow storage, samples/s | paper cold | page cache, samples/s | "
           "paper warm | pays off after epochs |")
     print("|---|---|---|---|---|---|---|---|---|")
+    loads = os.getloadavg()
     results, extra = {}, {"memory": {}, "packed": {}, "threads": {}}
     for name in NAMES:
         folder = tempfile.mkdtemp(prefix="presto-", dir=DATA)
@@ -315,6 +316,8 @@ def main():
     conclusions(results, extra)
     print()
     tuned(results)
+    print(f"The load average was {loads[0]:.1f} at first and {os.getloadavg()[0]:.1f} in the end: above about 3 other programs used the "
+          "machine too, and rates are below what it can do.")
 
 
 if __name__ == "__main__":

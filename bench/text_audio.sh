@@ -16,6 +16,6 @@ packages='torch==2.13.0 numpy soundfile tiktoken tokenizers lxml pillow xxhash'
 vocabulary=''
 [ -z "${1:-}" ] || [ ! -e "$1/vocab.bpe" ] || vocabulary="--vocabulary $1"
 # shellcheck disable=SC2086 # two words or none
-$venv/bin/python examples/presto/make_data.py build/text-data --only pages,flac,mp3 $vocabulary
+$venv/bin/python examples/presto/make_data.py build/text-data --only pages,flac,mp3 --scale 0.25 $vocabulary
 MILLRACE_LIB=$library exec $venv/bin/python bench/text_audio.py build/text-data ${1:+--pages "$1/html"} \
     --into docs/benchmarks_text_audio.md

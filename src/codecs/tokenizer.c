@@ -217,8 +217,12 @@ static mr_status read_merges(mr_tokenizer *t, json_t *merges, mr_error *err) {
     uint8_t *memory = mr_zalloc(1, room);
     t->merges = n <= MAX_TOKENS ? mr_zalloc(places, sizeof *t->merges) : NULL;
     t->merge_mask = places - 1;
-    mr_status status = memory && t->merges ? MR_OK : mr_fail_memory(err, places * sizeof(mr_merge));
-    for (size_t i = 0; status == MR_OK && i < places; i++) {
+    mr_status status = MR_OK;
+    if (!memory || !t->merges) {
+        mr_free(memory);
+        return mr_fail_memory(err, places * sizeof(mr_merge));
+    }
+    for (size_t i = 0; i < places; i++) {
         t->merges[i].left = -1;
     }
     for (size_t i = 0; status == MR_OK && i < n; i++) {
@@ -411,6 +415,26 @@ static mr_status read_document(mr_tokenizer *t, json_t *root, mr_error *err) {
     return read_model(t, json_object_get(root, "model"), err);
 }
 
+/* A SentencePiece model begins with its first piece: field 1, its length, and in it field 1, text.
+ */
+static bool is_sentencepiece(const uint8_t *bytes, size_t size) {
+    return size > 3 && bytes[0] == 0x0A && bytes[1] < 0x80 && bytes[2] == 0x0A &&
+           bytes[3] < bytes[1];
+}
+
+static mr_status refuse_file(const void *bytes, size_t size, const json_error_t *why,
+                             mr_error *err) {
+    if (is_sentencepiece(bytes, size)) {
+        mr_fail(err, MR_E_UNSUPPORTED, "this tokenizer is a SentencePiece model");
+        mr_hint(err,
+                "give a tokenizer.json with byte-level BPE, or encode the texts beforehand and "
+                "load them with the source tokens");
+        return MR_E_UNSUPPORTED;
+    }
+    return mr_fail(err, MR_E_CORRUPT, "the tokenizer is not JSON: line %d: %s", why->line,
+                   why->text);
+}
+
 mr_status mr_tokenizer_make(mr_tokenizer **out, const void *json, size_t size, mr_error *err) {
     json_t *root = NULL;
     json_error_t error;
@@ -423,8 +447,7 @@ mr_status mr_tokenizer_make(mr_tokenizer **out, const void *json, size_t size, m
         return mr_fail_memory(err, size);
     }
     if (status < 0) {
-        return mr_fail(err, MR_E_CORRUPT, "the tokenizer is not JSON: line %d: %s", error.line,
-                       error.text);
+        return refuse_file(json, size, &error, err);
     }
     status = read_document(t, root, err);
     json_decref(root);

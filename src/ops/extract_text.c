@@ -146,12 +146,16 @@ static bool is_space(uint8_t c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
 }
 
-/* Adds a byte of the open block; a character is counted with its first. */
-static void add_byte(page *p, block *b, uint8_t byte, bool is_link) {
-    bool begins = (byte & 0xC0) != 0x80;
-    p->text->bytes[p->text->size++] = byte;
-    b->length += begins;
-    b->links += begins && is_link;
+/* Adds bytes to the open block; a character is counted with its first. There is room. */
+static void add_bytes(page *p, block *b, const uint8_t *bytes, size_t n, bool is_link) {
+    int64_t characters = 0;
+    for (size_t i = 0; i < n; i++) {
+        characters += (bytes[i] & 0xC0) != 0x80;
+    }
+    memcpy(p->text->bytes + p->text->size, bytes, n);
+    p->text->size += n;
+    b->length += characters;
+    b->links += is_link ? characters : 0;
     b->to = p->text->size;
 }
 
@@ -161,6 +165,14 @@ static void note_space(page *p, const block *b) {
         p->space = true;
         p->space_is_link = p->links > 0;
     }
+}
+
+/* Up to the next space, or all where spaces stay. */
+static const uint8_t *run_end(const page *p, const uint8_t *text, const uint8_t *end) {
+    while (p->as_is == 0 && text < end && !is_space(*text)) {
+        text++;
+    }
+    return p->as_is > 0 ? end : text;
 }
 
 /* ---- What the parser meets ---- */
@@ -174,16 +186,20 @@ static void on_text(void *user, const xmlChar *text, int length) {
         return;
     }
     block *b = last_block(p);
-    for (int i = 0; i < length; i++) {
-        if (is_space(text[i]) && p->as_is == 0) {
+    const uint8_t *end = text + length;
+    while (text < end) {
+        const uint8_t *next = run_end(p, text, end);
+        if (next == text) {
             note_space(p, b);
+            text++;
             continue;
         }
         if (p->space) {
-            add_byte(p, b, ' ', p->space_is_link);
+            add_bytes(p, b, (const uint8_t *)" ", 1, p->space_is_link);
             p->space = false;
         }
-        add_byte(p, b, text[i], p->links > 0);
+        add_bytes(p, b, text, (size_t)(next - text), p->links > 0);
+        text = next;
     }
 }
 
@@ -198,7 +214,7 @@ static void add_break(page *p) {
         stop(p, mr_fail_memory(p->err, 1));
         return;
     }
-    add_byte(p, b, '\n', false);
+    add_bytes(p, b, (const uint8_t *)"\n", 1, false);
 }
 
 static void enter(page *p, unsigned traits, int64_t by) {

@@ -159,6 +159,14 @@ def test_what_is_not_done_is_refused():
             apply("bpe_encode", {"tokenizer": url(text)}, b"a")
 
 
+def test_sentencepiece_models_are_refused_by_name(tmp_path):
+    path = tmp_path / "sentencepiece.model"
+    path.write_bytes(b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02\n\x0c\n\x03<s>\x15\0\0\0\0\x18\x03")
+    with pytest.raises(MrError) as caught:
+        apply("bpe_encode", {"tokenizer": str(path)}, b"a")
+    assert caught.value.code == CODES["UNSUPPORTED"] and "SentencePiece" in caught.value.text, caught.value
+
+
 def test_text_that_is_not_utf8_is_refused():
     params = {"tokenizer": url(trained("gpt2").to_str())}
     for bad in (b"\xff", b"abc\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"a" * 20 + b"\x80"):
