@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """parquet_start.py: how long Parquet sets take to start. 10,000 files: their footers read, then kept in a store. 10^9 rows in
 1,000 files: from the beginning, and from a saved state in the middle. Times are from the start of the loader to its first
-batch, with the window shuffle and without; medians, in turn.
+batch, with the window shuffle and without; medians, in turn. Of the rows also the processor time of the whole command, which says more
+where the machine has other work.
 
     ./dev bench parquet_start"""
 
@@ -9,6 +10,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -38,6 +40,17 @@ def write_pipeline(path, folder, store, shuffle, batch):
     with open(path, "w", encoding="utf-8") as out:
         json.dump({"source": {"parquet": source}, "shuffle": shuffle, "batch": batch, "seed": 1}, out)
     return path
+
+
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def start_and_processor(binary, pipeline, *more):
+    """Seconds to the first batch, and processor seconds of all of it."""
+    before = processor_seconds()
+    return start(binary, pipeline, *more), processor_seconds() - before
 
 
 def start(binary, pipeline, *more):
@@ -88,10 +101,11 @@ def measure_rows(binary, work, rounds, files):
         move_state(state, files * rows // 2 + 12_345)
         begins, resumes = [], []
         for _ in range(rounds):
-            begins.append(start(binary, pipeline))
-            resumes.append(start(binary, pipeline, "--state-in", state))
-        name = "in windows" if shuffle else "in order"
-        print(f"  {name:12} from the beginning {middle(begins)}\n  {'':12} from the middle    {middle(resumes)}", flush=True)
+            begins.append(start_and_processor(binary, pipeline))
+            resumes.append(start_and_processor(binary, pipeline, "--state-in", state))
+        for name, place, found in (("in windows" if shuffle else "in order", "beginning", begins), ("", "middle", resumes)):
+            first, processor = zip(*found)
+            print(f"  {name:12} from the {place:9} {middle(first)}, processor {middle(processor)}", flush=True)
 
 
 def main():
@@ -102,6 +116,7 @@ def main():
     parser.add_argument("--billions", type=int, default=1_000, help="files of a million rows")
     options = parser.parse_args()
     os.makedirs(CACHE, exist_ok=True)
+    print(f"load average {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory(prefix="start-", dir=CACHE) as work:
         measure_files(options.millrace, work, options.rounds, options.files)
         measure_rows(options.millrace, work, options.rounds, options.billions)
