@@ -293,5 +293,6 @@ def profile(loader: Any, path: str | os.PathLike[str], *, names: bool = True) ->
         return Profile(loader, path, names)
     if hasattr(loader, "trace"):
         raise TypeError("a loader of millrace writes its own trace: pipeline.loader(trace=FILE)")
-    kind = f"{type(loader).__module__}.{type(loader).__name__}"
-    raise TypeError(f"profile() takes a torch.utils.data.DataLoader, not {kind}")
+    module = type(loader).__module__
+    kind = type(loader).__name__ if module == "builtins" else f"{module}.{type(loader).__name__}"
+    raise TypeError(f"profile() takes a torch DataLoader, not {kind}")
