@@ -24,7 +24,7 @@ from . import _core
 from ._profile_join import join, parts_of
 from ._profile_ops import Site, Watch, find, size_of, watch_fetcher, watch_steps
 from ._profile_worker import Job, batch_number, loop, originals
-from ._sweep import rows_of
+from ._sweep import is_torchs, rows_of
 from ._translate import Outlook
 
 _WAIT, _DELIVER, _CONSUME, _START = map(_core.record_kind,
@@ -289,9 +289,10 @@ def profile(loader: Any, path: str | os.PathLike[str], *, names: bool = True) ->
 
     names=False leaves names of files and folders out. Sizes, names of steps and times are all else that is kept.
     """
-    from torch.utils.data import DataLoader
-    if isinstance(loader, DataLoader):
+    if is_torchs(loader):
         return Profile(loader, path, names)
     if hasattr(loader, "trace"):
         raise TypeError("a loader of millrace writes its own trace: pipeline.loader(trace=FILE)")
-    raise TypeError(f"profile() takes a torch DataLoader, not {type(loader).__name__}")
+    module = type(loader).__module__
+    kind = type(loader).__name__ if module == "builtins" else f"{module}.{type(loader).__name__}"
+    raise TypeError(f"profile() takes a torch DataLoader, not {kind}")

@@ -30,22 +30,44 @@ def seed_all(*key):
     np.random.seed(value & 0xFFFFFFFF)
 
 
-def states():
-    """Of the three of this process."""
+def _states():
     return torch.default_generator.get_state(), random.getstate(), np.random.get_state()
 
 
-def set_states(found):
-    """To what states() gave."""
+def _set_states(found):
     torch.default_generator.set_state(found[0])
     random.setstate(found[1])
     np.random.set_state(found[2])
 
 
-def equal(a, b):
-    """Whether nothing was drawn between two states."""
+def _equal(a, b):
     return torch.equal(a[0], b[0]) and a[1] == b[1] and a[2][2:] == b[2][2:] and \
         (a[2][1] == b[2][1]).all()
+
+
+class Twins:
+    """Tells whether anything was drawn from the three of this process, which it seeds: each has a twin
+    that draws in step with it. So much cheaper than comparing their states."""
+
+    _SEED = 0x5EED_7A1E
+
+    def __init__(self):
+        self._torch, self._random, self._numpy = torch.Generator(), random.Random(), np.random.RandomState()
+        self.begin()
+
+    def begin(self):
+        """In step again."""
+        for one in (torch.default_generator, self._torch):
+            one.manual_seed(self._SEED)
+        for other in (random, self._random, np.random, self._numpy):
+            other.seed(self._SEED)
+
+    def drew(self):
+        """Whether anything was, since the last call or the beginning."""
+        same = random.random() == self._random.random() and \
+            np.random.random_sample() == self._numpy.random_sample() and \
+            torch.rand(()).item() == torch.rand((), generator=self._torch).item()
+        return not same
 
 
 class Apart:
@@ -56,21 +78,21 @@ class Apart:
         self._key, self._states, self._begun = key, None, None
 
     def __enter__(self):
-        self._program = states()
+        self._program = _states()
         if self._states is None:
             seed_all(*self._key)
-            self._begun = states()
+            self._begun = _states()
         else:
-            set_states(self._states)
+            _set_states(self._states)
         return self
 
     def __exit__(self, *_):
-        self._states = states()
-        set_states(self._program)
+        self._states = _states()
+        _set_states(self._program)
 
     def drew(self):
         """Whether anything was drawn from them yet."""
-        return self._states is not None and not equal(self._begun, self._states)
+        return self._states is not None and not _equal(self._begun, self._states)
 
 
 def made_for(apart, *key):

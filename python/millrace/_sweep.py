@@ -41,9 +41,11 @@ def rows_of(batch: Any, otherwise: int = 1) -> int:
     return otherwise
 
 
-def _is_torch(loader: Any) -> bool:
-    data = sys.modules.get("torch.utils.data")
-    return data is not None and isinstance(loader, data.DataLoader)
+def is_torchs(loader: Any) -> bool:
+    """Whether torch's own code makes its batches; mr.torch.DataLoader has only the same type."""
+    data, ours = sys.modules.get("torch.utils.data"), sys.modules.get("millrace.torch")
+    return data is not None and isinstance(loader, data.DataLoader) and \
+        not (ours is not None and isinstance(loader, ours.DataLoader))
 
 
 def _epochs(loader: Iterable[Any], steps: int | None) -> Iterator[Iterator[Any]]:
@@ -74,7 +76,7 @@ def _take(loader: Iterable[Any], steps: int | None, consume: Callable[[Any], Any
 
 def _close(loader: Any) -> None:
     kept = getattr(loader, "_iterator", None)
-    if _is_torch(loader) and kept is not None:
+    if is_torchs(loader) and kept is not None:
         loader._iterator = None
         kept._shutdown_workers()
     close = getattr(loader, "close", None)
@@ -178,7 +180,7 @@ class _Job:
                 loader = loader.pipeline.loader(**options)
                 _take(loader, self.steps, self.consume)
                 return True
-            if _is_torch(loader):
+            if is_torchs(loader):
                 from ._profile import profile
                 with profile(loader, path, names=False):
                     _take(loader, self.steps, self.consume)

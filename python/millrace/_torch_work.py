@@ -56,11 +56,11 @@ class Seeded:
 
     def __init__(self, dataset, seed, apart):
         self.dataset, self.seed, self.apart = dataset, seed, apart
-        self.last = (0, 0)
+        self.last, self.in_step = (0, 0), False
 
     def __getitem__(self, key):
         epoch, number, key = key
-        self.last = epoch, number
+        self.last, self.in_step = (epoch, number), False
         try:
             with _random.made_for(self.apart, self.seed, epoch, number, _random.SAMPLE):
                 return self.dataset[key]
@@ -74,32 +74,38 @@ class SeededWhereDrawn(Seeded):
     at after each batch. One that has drawn is made again, seeded, and so are all after it. At first
     one sample is looked at alone, so that of datasets that always draw only that one is made twice."""
 
-    fewest = 8  # samples for which looking costs less than seeding
-
     def __init__(self, dataset, seed, apart):
         super().__init__(dataset, seed, apart)
-        self.draws, self.known = False, False
+        self.draws, self.known = apart, False  # a program's generators are not looked at in this way
+        self.twins = None
 
     def __getitems__(self, keys):
-        self.last = keys[-1][:2]
-        if self.draws or len(keys) < self.fewest:
+        if self.draws:
             return [self[key] for key in keys]
         groups = [keys] if self.known else [keys[:1], keys[1:]]
         self.known = True
-        return [sample for group in groups for sample in self.undrawn(group) or map(self.__getitem__, group)]
+        samples = [sample for group in groups for sample in self.undrawn(group) or map(self.__getitem__, group)]
+        self.last = keys[-1][:2]
+        return samples
+
+    def begin(self):
+        if self.twins is None:
+            self.twins = _random.Twins()  # in the worker: generators are not sent to it
+        elif not self.in_step:
+            self.twins.begin()
+        self.in_step = True
 
     def undrawn(self, keys):
         """The samples, or None where one has drawn or fails."""
         if self.draws:
             return None
-        before = _random.states()
+        self.begin()
         try:
             samples = [self.dataset[key] for _, _, key in keys]
         except Exception:  # pylint: disable=broad-except
-            samples = None  # made once more alone, it says so
-        self.draws = not _random.equal(before, _random.states())
-        if self.draws and self.apart:
-            _random.set_states(before)
+            self.in_step = False
+            return None  # made once more alone, it says so
+        self.draws = self.twins.drew()
         return None if self.draws else samples
 
 
@@ -148,6 +154,7 @@ class Collated:
                 return sample
         if self.call in DRAWS_NOTHING:
             return self.call(samples)
+        self.samples.in_step = False
         with _random.made_for(self.samples.apart, self.samples.seed, *self.samples.last,
                               _random.COLLATE):
             return self.call(samples)

@@ -190,10 +190,14 @@ class DataLoader(torch.utils.data.DataLoader):
         self._iterable = isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__")
         self.dataset, self.num_workers, self.workers = dataset, num_workers, workers
         self.timeout, self.worker_init_fn, self.in_order = timeout, worker_init_fn, in_order
-        self.multiprocessing_context, self.generator = multiprocessing_context, generator
+        self.generator = generator
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
         self.persistent_workers, self.prefetch_factor = persistent_workers, prefetch_factor
         self._check(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        if workers == "threads" and (worker_init_fn or multiprocessing_context):
+            raise ValueError("worker_init_fn and multiprocessing_context are for worker processes: "
+                             'leave them out, or use workers="processes" or "auto"')
+        self.multiprocessing_context = multiprocessing_context  # torch's class looks at it
         self._sampler = batch_sampler if batch_sampler is not None else sampler
         if batch_sampler is not None:
             batch_size, drop_last = None, False
@@ -240,9 +244,6 @@ class DataLoader(torch.utils.data.DataLoader):
             raise ValueError("batch_size=None makes no batches: drop_last has no meaning")
         if self._iterable:
             self._check_iterable(shuffle, sampler, batch_sampler)
-        if self.workers == "threads" and (self.worker_init_fn or self.multiprocessing_context):
-            raise ValueError("worker_init_fn and multiprocessing_context are for worker processes: "
-                             'leave them out, or use workers="processes" or "auto"')
 
     def _check_iterable(self, shuffle, sampler, batch_sampler):
         if not hasattr(self.dataset, "__iter__"):

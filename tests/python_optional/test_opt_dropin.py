@@ -297,14 +297,40 @@ def test_generators_of_the_program_stay_where_samples_seldom_draw():
     assert torch.rand(1) == want
 
 
+@pytest.mark.parametrize("draw", [
+    random.random, lambda: random.gauss(0, 1), lambda: random.getrandbits(1), np.random.normal,
+    np.random.rand, lambda: np.random.randint(0, 2), lambda: torch.rand(1), lambda: torch.randn(1),
+    lambda: torch.randint(0, 2, (1,)), lambda: torch.manual_seed(1), lambda: random.seed(1),
+    lambda: np.random.seed(1)])
+def test_twins_tell_whether_anybody_drew(draw):
+    from millrace import _random
+    with _random.Apart(1):
+        twins = _random.Twins()
+        assert not twins.drew() and not twins.drew()
+        draw()
+        assert twins.drew()
+
+
 def test_one_number_left_of_a_pair_counts_as_drawn():
     from millrace import _random
-    np.random.seed(1)
-    np.random.normal()
-    before = _random.states()
-    assert _random.equal(before, _random.states())
-    np.random.normal()
-    assert not _random.equal(before, _random.states())
+    apart = _random.Apart(1)
+    with apart:
+        np.random.normal()
+    apart._begun = apart._states
+    with apart:
+        assert not apart.drew()
+        np.random.normal()
+    assert apart.drew()
+
+
+def drawn_batches(workers, **options):
+    def collate(samples):
+        return torch.rand(1), [x for *_, x in samples]
+    return list(mine(Seldom(), batch_size=9, num_workers=workers, workers="processes", collate_fn=collate, **options))
+
+
+def test_collate_functions_that_draw_do_so_by_the_law_where_samples_do_not():
+    assert drawn_batches(0) == drawn_batches(1) == drawn_batches(2)
 
 
 def test_threads_with_draws_are_warned_of():
@@ -653,3 +679,14 @@ def test_what_draws_is_asked_for_one_by_one():
             raise AssertionError("nobody asks")
     loader = mine(ManyNoisy(), shuffle=True)
     assert plain(loader) == plain(mine(Noisy(), shuffle=True))
+
+
+def test_it_is_of_torchs_type_and_yet_not_profiled_as_torchs(tmp_path):
+    assert isinstance(mine(), DataLoader)
+    with pytest.raises(TypeError, match="not millrace.torch.DataLoader"):
+        mr.profile(mine(), tmp_path / "trace")
+    spawned = mine(num_workers=1, multiprocessing_context="spawn")
+    assert spawned.multiprocessing_context.get_start_method() == "spawn"
+    for kind in (DataLoader, mr.torch.DataLoader):
+        with pytest.raises(ValueError, match="multi-process loading"):
+            kind(Pairs(), multiprocessing_context="spawn")
