@@ -117,13 +117,19 @@ static void collect(mr_held_pool *pool) {
     }
 }
 
+static void free_all(mr_held_slab *slab) {
+    while (slab) {
+        mr_held_slab *next = slab->next;
+        free(slab);
+        slab = next;
+    }
+}
+
 void mr_held_pool_free(mr_held_pool *pool) {
     if (pool) {
         collect(pool);
         for (int i = 0; i < KINDS; i++) {
-            while (pool->slabs[i]) {
-                free_slab(pool, pool->slabs[i]);
-            }
+            free_all(pool->slabs[i]);
         }
         mr_free(pool);
     }
@@ -134,10 +140,10 @@ static mr_held *take(mr_held_pool *pool, uint32_t kind) {
         collect(pool);
     }
     mr_held_slab *slab = pool->slabs[kind] ? pool->slabs[kind] : new_slab(pool, kind);
-    if (!slab) {
+    mr_held *held = slab ? slab->unused : NULL;
+    if (!held) {
         return NULL;
     }
-    mr_held *held = slab->unused;
     slab->unused = held->next;
     slab->out++;
     pool->bytes -= room_of(kind);
