@@ -208,10 +208,10 @@ def hdf5(path: str | Sequence[str], fields: str | Sequence[str] = [], block_byte
         fields: Datasets to take, each a field: "train/images", under another name "image=train/images", or a pattern for several, "train/*". Empty: the dataset of the first file that has the most bytes, and all that have as many rows. Default: [].
         block_bytes: Read rows of about as many bytes, unpacked, at once; at least those of a chunk. Default: "4MB".
         max_unpacked_bytes: Refuse files whose rows, or whose chunks side by side, have more. Default: "256MB"."""
-def kafka(brokers: str, topic: str, partitions: int = 1, quantum: int = 1, from_: int = 0, until: int = 0, label: str = 'label', patience: float = 60, options: str | Sequence[str] = []) -> Pipeline:
+def kafka(brokers: str, topic: str, partitions: int = 1, quantum: int = 1, from_: int = 0, until: int = 0, label: str = 'label', patience: float = 60, options: str | Sequence[str] = [], schema: str | Sequence[str] = []) -> Pipeline:
     """The messages of a Kafka topic, as it grows.
 
-    Fields: value (bytes), label (int64); on request key (bytes), time (int64) and index (int64); with "rehearse" also is_replay (uint8) and weight (float32), and on request extra (float32, of varying length: what the trainer gave back). `quantum` messages of each partition are taken in turn, whatever comes first (docs/streams.md). Partitions are assigned, not subscribed to: there is no consumer group, and brokers keep nothing of a reader. A message's number is its offset, so offsets that are left out, by transactions or by compaction, are bad samples, as are messages without a value. The label is a header; time is the message's.
+    Fields: value (bytes), or the members of `schema`; label (int64); on request key (bytes), time (int64) and index (int64); with "rehearse" also is_replay (uint8) and weight (float32), and on request extra (float32, of varying length: what the trainer gave back). `quantum` messages of each partition are taken in turn, whatever comes first (docs/streams.md). Partitions are assigned, not subscribed to: there is no consumer group, and brokers keep nothing of a reader. A message's number is its offset, so offsets that are left out, by transactions or by compaction, are bad samples, as are messages without a value. The label is a header; time is the message's.
 
     Parameters:
         brokers: HOST:PORT of some brokers, parted by commas.
@@ -222,7 +222,8 @@ def kafka(brokers: str, topic: str, partitions: int = 1, quantum: int = 1, from_
         until: The run ends before this offset of each partition; 0: never. Default: 0.
         label: The header of a message with its label, a whole number as text; where it is missing the label is 0. Default: "label".
         patience: Seconds that all brokers may be away before the run ends with an error. Default: 60.
-        options: More settings of librdkafka, each as "name=value": security.protocol and the like. Default: []."""
+        options: More settings of librdkafka, each as "name=value": security.protocol and the like. Default: [].
+        schema: Entries are JSON objects with these members, each "NAME: TYPE": "price: float32", "pixels: uint8[28,28]", "tokens: int32[]" (any number), "title: string"; "label: int64" is the entry's label. An entry that is not so is a bad sample. Empty: entries are bytes. Default: []."""
 def lines(path: str | Sequence[str], fields: str | Sequence[str] = [], format: Literal["auto", "jsonl", "csv", "text"] = 'auto', delimiter: str = '', header: bool = True, block_bytes: int | str = '4MB', max_unpacked_bytes: int | str = '4GB') -> Pipeline:
     """Rows of text files: JSON lines, CSV, or plain lines; also compressed.
 
@@ -249,10 +250,10 @@ def parquet(path: str | Sequence[str], columns: str | Sequence[str] = [], where:
         fill: What stands for a null number. Default: 0.
         ragged: Lists are always fields of varying length; else a list that has one length in all rows of the first file is dense. Default: false.
         store: The folder of a store, as of a cache, in which footers and the rows that `where` leaves are kept, so that the next start reads neither; "auto" is the user's own. Empty: nothing is kept. Default: ""."""
-def redis_stream(url: str, keys: str | Sequence[str], quantum: int = 1, from_: int = 0, until: int = 0, value: str = 'value', label: str = 'label', key: str = 'key', time: str = 'time', patience: float = 60) -> Pipeline:
+def redis_stream(url: str, keys: str | Sequence[str], quantum: int = 1, from_: int = 0, until: int = 0, value: str = 'value', label: str = 'label', key: str = 'key', time: str = 'time', patience: float = 60, schema: str | Sequence[str] = []) -> Pipeline:
     """The entries of Redis streams, as they grow.
 
-    Fields: value (bytes), label (int64); on request key (bytes), time (int64) and index (int64); with "rehearse" also is_replay (uint8) and weight (float32), and on request extra (float32, of varying length: what the trainer gave back). Needs Redis 7. Each key is a partition; `quantum` entries of each are taken in turn, whatever comes first (docs/streams.md). Entries are numbered from 0 in the order in which they were added. There are no consumer groups, and nothing is written to the server. An entry without the field `value`, or whose label or time is no whole number, is a bad sample. Entries may be trimmed, but not deleted one by one. A server that is away is tried again.
+    Fields: value (bytes), or the members of `schema`; label (int64); on request key (bytes), time (int64) and index (int64); with "rehearse" also is_replay (uint8) and weight (float32), and on request extra (float32, of varying length: what the trainer gave back). Needs Redis 7. Each key is a partition; `quantum` entries of each are taken in turn, whatever comes first (docs/streams.md). Entries are numbered from 0 in the order in which they were added. There are no consumer groups, and nothing is written to the server. An entry without the field `value`, or whose label or time is no whole number, is a bad sample. Entries may be trimmed, but not deleted one by one. A server that is away is tried again.
 
     Parameters:
         url: The server: redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], or redis+unix://[[USER]:PASSWORD@]/PATH[?db=DB].
@@ -264,11 +265,12 @@ def redis_stream(url: str, keys: str | Sequence[str], quantum: int = 1, from_: i
         label: The field with the label, a whole number; where it is missing the label is 0. Default: "label".
         key: The field with the key; where it is missing the key is empty. Default: "key".
         time: The field with the time, in nanoseconds since 1970; where it is missing, the time is that of the entry's id. Default: "time".
-        patience: Seconds that the server may be away or silent before the run ends with an error; it is tried again all the time. Default: 60."""
-def segments(path: str | PathLike[str], follow: bool = False, partitions: int = 0, quantum: int = 1, from_: int = 0, until: int = 0) -> Pipeline:
+        patience: Seconds that the server may be away or silent before the run ends with an error; it is tried again all the time. Default: 60.
+        schema: Entries are JSON objects with these members, each "NAME: TYPE": "price: float32", "pixels: uint8[28,28]", "tokens: int32[]" (any number), "title: string"; "label: int64" is the entry's label. An entry that is not so is a bad sample. Empty: entries are bytes. Default: []."""
+def segments(path: str | PathLike[str], follow: bool = False, partitions: int = 0, quantum: int = 1, from_: int = 0, until: int = 0, schema: str | Sequence[str] = []) -> Pipeline:
     """The entries of a stream in a folder, as it is now or as it grows.
 
-    Fields: value (bytes), label (int64); on request key (bytes), time (int64) and index (int64); with "rehearse" also is_replay (uint8) and weight (float32), and on request extra (float32, of varying length: what the trainer gave back). `millrace append` writes such streams (docs/streams.md). As it is now: all partitions, one after the other; what is appended after the run began is not looked at. About 4 MB are a block, so "shuffle": true is a shuffle in windows (docs/shuffle.md). With "follow": true the run waits for what is appended: `quantum` entries of each partition in turn, whatever comes first. An entry that is damaged is a bad sample. Samples cannot be stored in a cache.
+    Fields: value (bytes), or the members of `schema`; label (int64); on request key (bytes), time (int64) and index (int64); with "rehearse" also is_replay (uint8) and weight (float32), and on request extra (float32, of varying length: what the trainer gave back). `millrace append` writes such streams (docs/streams.md). As it is now: all partitions, one after the other; what is appended after the run began is not looked at. About 4 MB are a block, so "shuffle": true is a shuffle in windows (docs/shuffle.md). With "follow": true the run waits for what is appended: `quantum` entries of each partition in turn, whatever comes first. An entry that is damaged is a bad sample. Samples cannot be stored in a cache.
 
     Parameters:
         path: The stream's folder.
@@ -276,7 +278,8 @@ def segments(path: str | PathLike[str], follow: bool = False, partitions: int = 
         partitions: With follow: how many partitions take part; 0: as many as there are at the start. Default: 0.
         quantum: With follow: how many entries are taken of a partition before it is the next one's turn. Default: 1.
         from: With follow: the number of the first entry, in each partition. Default: 0.
-        until: With follow: the run ends before this entry of each partition; 0: never. Default: 0."""
+        until: With follow: the run ends before this entry of each partition; 0: never. Default: 0.
+        schema: Entries are JSON objects with these members, each "NAME: TYPE": "price: float32", "pixels: uint8[28,28]", "tokens: int32[]" (any number), "title: string"; "label: int64" is the entry's label. An entry that is not so is a bad sample. Empty: entries are bytes. Default: []."""
 def synthetic(samples: int = 1000, shape: int | Sequence[int] = [1024]) -> Pipeline:
     """Samples made of nothing: every byte of sample i is i mod 256.
 
@@ -361,7 +364,7 @@ class Pipeline:
                allocator: Callable[[int], Any] | None = None,
                trace: str | PathLike[str] | None = None,
                journal: str | PathLike[str] | None = None,
-               fabric: str | None = None) -> Loader: ...
+               fabric: str | None = None, policy: Any = None) -> Loader: ...
     def batch(self, batch: int) -> Pipeline:
         """Samples per step, over all ranks together.
 

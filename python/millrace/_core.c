@@ -476,7 +476,9 @@ static PyObject *loader_open(loader *self, loader_values *v, module_state *state
         mr_loader_open(&self->loader, self->pipeline->pipeline, &v->options, &err);
     Py_END_ALLOW_THREADS if (status < 0) {
         host *h = self->pipeline->host;
-        return raise_error(state, &err, h ? h->exceptions : NULL);
+        return status == MR_E_HOST && policy_raise(&self->policy)
+                   ? NULL
+                   : raise_error(state, &err, h ? h->exceptions : NULL);
     }
     return (PyObject *)self;
 }

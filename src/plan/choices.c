@@ -84,11 +84,16 @@ mr_status mr_choices_load(mr_choices **out, const void *bytes, size_t size, mr_e
         words_of(head[1], head[2]) * sizeof(uint64_t) != size) {
         return mr_fail(err, MR_E_CORRUPT, "an entry of %zu bytes has no choices", size);
     }
-    MR_TRY(mr_choices_new(out, head[1], head[2], err));
+    mr_choices *c = NULL;
+    mr_status status = mr_choices_new(&c, head[1], head[2], err);
+    if (!c) {
+        return status;
+    }
     const unsigned char *at = (const unsigned char *)bytes + sizeof head;
-    (*out)->step = head[0];
-    at = get(at, (*out)->places, (size_t)head[1]);
-    at = get(at, (*out)->draws, (size_t)head[2]);
-    get(at, (*out)->weights, (size_t)head[2]);
+    c->step = head[0];
+    at = get(at, c->places, (size_t)head[1]);
+    at = get(at, c->draws, (size_t)head[2]);
+    get(at, c->weights, (size_t)head[2]);
+    *out = c;
     return MR_OK;
 }

@@ -86,8 +86,8 @@ def refuse(*arguments):
     ("draw", lambda kept, keys: np.full(len(keys), -1), mr.SampleError, "show place -1"),
 ])
 def test_what_a_policy_does_wrong_is_raised(folder, method, answer, error, text):
-    with pipeline(folder, policy="custom").loader(journal=folder / "j", policy=broken(method, answer)) as loader:
-        with pytest.raises(error, match=text):
+    with pytest.raises(error, match=text):  # when it is opened, or later: the first steps are planned at once
+        with pipeline(folder, policy="custom").loader(journal=folder / "j", policy=broken(method, answer)) as loader:
             take(loader, 10)
 
 
@@ -96,8 +96,8 @@ def test_a_policy_needs_a_journal_and_methods(folder):
         pipeline(folder, policy="custom").loader(policy=Reservoir())
     with pytest.raises(TypeError, match="method insert"):
         pipeline(folder, policy="custom").loader(journal=folder / "j", policy=object())
-    with pipeline(folder, policy="custom").loader(journal=folder / "j") as loader:
-        with pytest.raises(mr.SampleError, match="there is none"):
+    with pytest.raises((mr.SampleError, ValueError), match="there is none"):
+        with pipeline(folder, policy="custom").loader(journal=folder / "j") as loader:
             take(loader, 10)
 
 

@@ -252,6 +252,16 @@ TEST(choices_that_make_no_sense_end_the_run) {
     check_refused(&policies[0], NULL, MR_E_PARAM, "journal");
 }
 
+static void check_whole(const unsigned char *bytes, size_t size) {
+    mr_choices *back = NULL;
+    CHECK_INT(mr_choices_load(&back, bytes, size, NULL), ==, MR_OK);
+    CHECK_INT(back->step, ==, 9);
+    CHECK_INT(back->places[2], ==, -1);
+    CHECK_INT(back->draws[1], ==, 7);
+    CHECK(back->weights[1] == 0.5);
+    mr_choices_free(back);
+}
+
 TEST(bytes_that_are_no_choices_are_refused) {
     mr_choices *choices = NULL, *back = NULL;
     CHECK_INT(mr_choices_new(&choices, 3, 2, NULL), ==, MR_OK);
@@ -262,12 +272,7 @@ TEST(bytes_that_are_no_choices_are_refused) {
     size_t size = mr_choices_bytes(choices);
     unsigned char *bytes = malloc(size);
     mr_choices_save(choices, bytes);
-    CHECK_INT(mr_choices_load(&back, bytes, size, NULL), ==, MR_OK);
-    CHECK_INT(back->step, ==, 9);
-    CHECK_INT(back->places[2], ==, -1);
-    CHECK_INT(back->draws[1], ==, 7);
-    CHECK(back->weights[1] == 0.5);
-    mr_choices_free(back);
+    check_whole(bytes, size);
     for (size_t n = 0; n < size; n++) {
         CHECK_INT(mr_choices_load(&back, bytes, n, NULL), ==, MR_E_CORRUPT);
     }

@@ -40,9 +40,7 @@ static void append(int64_t n) {
 
 /* What a step of all ranks has: rows in any order. */
 typedef struct row {
-    int64_t sample;
-    int is_replay;
-    float weight, extra[WIDTH];
+    int64_t sample, is_replay, weight, extra[WIDTH]; /* the weight in 65536ths */
 } row;
 
 typedef struct global {
@@ -100,10 +98,10 @@ static void add_rows(const team *t, const mr_batch *batch, global *out) {
         if (fields > 2) {
             const mr_array *e = mr_batch_array(batch, 3);
             own->is_replay = ((const uint8_t *)mr_batch_array(batch, 1)->data)[i];
-            own->weight = ((const float *)mr_batch_array(batch, 2)->data)[i];
+            own->weight = (int64_t)(((const float *)mr_batch_array(batch, 2)->data)[i] * 65536);
             int64_t n = e->offsets[i + 1] - e->offsets[i];
             for (int64_t k = 0; k < n && k < WIDTH; k++) {
-                own->extra[k] = ((const float *)e->data)[e->offsets[i] + k];
+                own->extra[k] = (int64_t)((const float *)e->data)[e->offsets[i] + k];
             }
         }
     }
@@ -144,21 +142,26 @@ static bool take(team *t, int step, bool says, global *out) {
     return t->status == MR_OK;
 }
 
+/* The state of a rank; all have the same. */
+static char *save(const team *t, int rank, char *state) {
+    size_t room = mr_loader_state_bytes(t->ranks[rank]);
+    char *own = malloc(room);
+    CHECK_INT(mr_loader_save(t->ranks[rank], own, room, NULL), ==, MR_OK);
+    if (!state) {
+        return own;
+    }
+    if (t->status == MR_OK) {
+        CHECK_TEXT(own, state);
+    }
+    free(own);
+    return state;
+}
+
 static char *close_team(team *t) {
     char *state = NULL;
     for (int rank = 0; rank < t->world; rank++) {
         if (t->ranks[rank]) {
-            size_t room = mr_loader_state_bytes(t->ranks[rank]);
-            char *own = malloc(room);
-            CHECK_INT(mr_loader_save(t->ranks[rank], own, room, NULL), ==, MR_OK);
-            if (state && t->status == MR_OK) {
-                CHECK_TEXT(own, state); /* all ranks have the same */
-            }
-            if (state) {
-                free(own);
-            } else {
-                state = own;
-            }
+            state = save(t, rank, state);
             mr_loader_close(t->ranks[rank]);
         }
     }
@@ -200,31 +203,39 @@ static const char fills[] =
     "{\"late\": \"fill\", \"patience\": 0.01}, \"fields\": [\"value\", \"is_replay\", \"weight\", "
     "\"extra\"]";
 
+typedef struct tally {
+    int with_extra, filled;
+    bool heard[WORLD];
+} tally;
+
+static void count(tally *c, const global *g) {
+    int64_t replays = 0;
+    for (int k = 0; k < g->n; k++) {
+        const row *r = &g->rows[k];
+        replays += r->is_replay;
+        c->with_extra += r->extra[1] > 0;
+        c->heard[r->sample % WORLD] |= r->extra[1] > 0;
+        CHECK(r->extra[1] == 0 || r->extra[0] == r->sample);
+    }
+    c->filled += replays > BATCH / 2;
+}
+
 TEST(ranks_do_what_rank_0_decides_and_hear_what_all_say) {
     enum { STEPS = 40 };
     team t;
-    int with_extra = 0, filled = 0;
-    bool heard[WORLD] = {false};
+    tally c = {.filled = 0};
     begin();
     append(200);
     CHECK_INT(open_team(&t, WORLD, fills, NULL, false, NULL), ==, MR_OK);
     for (int i = 0; i < STEPS && take(&t, i, true, &whole[i]); i++) {
-        int replays = 0;
-        for (int k = 0; k < whole[i].n; k++) {
-            const row *r = &whole[i].rows[k];
-            replays += r->is_replay;
-            with_extra += r->extra[1] > 0;
-            CHECK(r->extra[1] == 0 || r->extra[0] == (float)r->sample);
-            heard[r->sample % WORLD] |= r->extra[1] > 0;
-        }
-        filled += replays > BATCH / 2;
+        count(&c, &whole[i]);
     }
     CHECK_INT(t.status, ==, MR_OK);
     CHECK_TEXT(t.err.text, "");
     free(close_team(&t));
-    CHECK_INT(filled, >, 5); /* the stream has 33 steps' worth */
-    CHECK_INT(with_extra, >, 100);
-    CHECK(heard[0] && heard[1] && heard[2]);
+    CHECK_INT(c.filled, >, 5); /* the stream has 33 steps' worth */
+    CHECK_INT(c.with_extra, >, 100);
+    CHECK(c.heard[0] && c.heard[1] && c.heard[2]);
     check_replay(STEPS);
     check_other_worlds(fills, STEPS);
 }

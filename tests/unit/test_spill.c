@@ -204,10 +204,9 @@ static void cut_off(const char *partition, int64_t bytes) {
 
 /* The stream forgets what a state needs, and the spill has it; so also where its end was torn off.
  */
-TEST(a_run_goes_on_from_what_was_spilled) {
+static char *leave_a_spill(void) {
     run r;
     mr_status status = MR_OK;
-    mr_error err = MR_ERROR_INIT;
     CHECK_INT(open_run(&r, spilling(100 << 20), NULL, NULL), ==, MR_OK);
     wait_for_spilled(&r, 3000); /* before the first step: all but a few are in the spill */
     CHECK_INT(check_steps(&r, 0, 20, &status, NULL), ==, 20);
@@ -215,6 +214,14 @@ TEST(a_run_goes_on_from_what_was_spilled) {
     wait_for_spilled(&r, 7000);
     CHECK_INT(check_steps(&r, 20, 30, &status, NULL), ==, 30);
     close_run(&r);
+    return state;
+}
+
+TEST(a_run_goes_on_from_what_was_spilled) {
+    run r;
+    mr_status status = MR_OK;
+    mr_error err = MR_ERROR_INIT;
+    char *state = leave_a_spill();
     cut_off("00001", 5);
     trim(3000);
     CHECK_INT(open_run(&r, "", state, &err), ==, MR_OK);

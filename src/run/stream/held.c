@@ -12,10 +12,22 @@
 /* Sizes of memory: eight for each power of two, up to 1 MB; what is larger is malloc's. */
 enum { LEAST_BITS = 8, MOST_BITS = 20, KINDS = 8 * (MOST_BITS - LEAST_BITS) };
 
+/* Pieces of one kind that were taken from malloc together: piece by piece its heap would grow by a
+ * system call each. */
+struct mr_held_slab {
+    mr_held_pool *pool;
+    mr_held_slab *next, *before; /* of the kind that have pieces nobody uses */
+    mr_held *unused;
+    uint32_t kind, n, out; /* pieces, and those in use */
+};
+
+enum { SLAB = 512 << 10, HEAD = 64 };
+_Static_assert(sizeof(mr_held_slab) <= HEAD, "pieces begin behind it");
+
 struct mr_held_pool {
     _Atomic(mr_held *) returned; /* by whoever let it go, last first */
-    mr_held *unused[KINDS];
-    size_t bytes, most;
+    mr_held_slab *slabs[KINDS];  /* that have pieces nobody uses */
+    size_t bytes, most;          /* of those pieces */
 };
 
 /* The kind whose memory has room for `bytes`, and how much that is; KINDS: none. */
@@ -41,48 +53,102 @@ static size_t room_of(uint32_t kind) {
     return ((size_t)8 + kind % 8) << (LEAST_BITS - 3 + kind / 8);
 }
 
-static void free_list(mr_held *held) {
+static void link_slab(mr_held_pool *pool, mr_held_slab *slab) {
+    slab->before = NULL;
+    slab->next = pool->slabs[slab->kind];
+    if (slab->next) {
+        slab->next->before = slab;
+    }
+    pool->slabs[slab->kind] = slab;
+}
+
+static void unlink_slab(mr_held_pool *pool, mr_held_slab *slab) {
+    if (slab->before) {
+        slab->before->next = slab->next;
+    } else {
+        pool->slabs[slab->kind] = slab->next;
+    }
+    if (slab->next) {
+        slab->next->before = slab->before;
+    }
+}
+
+static mr_held_slab *new_slab(mr_held_pool *pool, uint32_t kind) {
+    size_t room = room_of(kind), n = room < SLAB ? SLAB / room : 1;
+    mr_held_slab *slab = malloc(HEAD + n * room);
+    if (!slab) {
+        return NULL;
+    }
+    *slab = (mr_held_slab){.pool = pool, .kind = kind, .n = (uint32_t)n};
+    for (size_t i = n; i-- > 0;) {
+        mr_held *held = (mr_held *)(void *)((char *)slab + HEAD + i * room);
+        held->slab = slab;
+        held->next = slab->unused;
+        slab->unused = held;
+    }
+    pool->bytes += n * room;
+    link_slab(pool, slab);
+    return slab;
+}
+
+static void free_slab(mr_held_pool *pool, mr_held_slab *slab) {
+    unlink_slab(pool, slab);
+    pool->bytes -= slab->n * room_of(slab->kind);
+    free(slab);
+}
+
+/* What came back since goes to its slab; one that nobody uses goes where there is too much. */
+static void collect(mr_held_pool *pool) {
+    mr_held *held = atomic_exchange_explicit(&pool->returned, NULL, memory_order_acquire);
     while (held) {
         mr_held *next = held->next;
-        free(held);
+        mr_held_slab *slab = held->slab;
+        if (!slab->unused) {
+            link_slab(pool, slab);
+        }
+        held->next = slab->unused;
+        slab->unused = held;
+        slab->out--;
+        pool->bytes += room_of(slab->kind);
+        if (slab->out == 0 && pool->bytes > pool->most) {
+            free_slab(pool, slab);
+        }
         held = next;
+    }
+}
+
+static void free_all(mr_held_slab *slab) {
+    while (slab) {
+        mr_held_slab *next = slab->next;
+        free(slab);
+        slab = next;
     }
 }
 
 void mr_held_pool_free(mr_held_pool *pool) {
     if (pool) {
-        free_list(atomic_load(&pool->returned));
+        collect(pool);
         for (int i = 0; i < KINDS; i++) {
-            free_list(pool->unused[i]);
+            free_all(pool->slabs[i]);
         }
         mr_free(pool);
     }
 }
 
-/* What came back since is sorted by size; what is too much goes. */
-static void collect(mr_held_pool *pool) {
-    mr_held *held = atomic_exchange_explicit(&pool->returned, NULL, memory_order_acquire);
-    while (held) {
-        mr_held *next = held->next;
-        if (pool->bytes + room_of(held->kind) > pool->most) {
-            free(held);
-        } else {
-            pool->bytes += room_of(held->kind);
-            held->next = pool->unused[held->kind];
-            pool->unused[held->kind] = held;
-        }
-        held = next;
-    }
-}
-
 static mr_held *take(mr_held_pool *pool, uint32_t kind) {
-    if (!pool->unused[kind]) {
+    if (!pool->slabs[kind]) {
         collect(pool);
     }
-    mr_held *held = pool->unused[kind];
-    if (held) {
-        pool->unused[kind] = held->next;
-        pool->bytes -= room_of(kind);
+    mr_held_slab *slab = pool->slabs[kind] ? pool->slabs[kind] : new_slab(pool, kind);
+    mr_held *held = slab ? slab->unused : NULL;
+    if (!held) {
+        return NULL;
+    }
+    slab->unused = held->next;
+    slab->out++;
+    pool->bytes -= room_of(kind);
+    if (!slab->unused) {
+        unlink_slab(pool, slab);
     }
     return held;
 }
@@ -97,13 +163,11 @@ static void give_back(mr_held_pool *pool, mr_held *held) {
 
 /* ---- Entries ---- */
 static mr_held *take_memory(mr_held_pool *pool, size_t bytes) {
-    size_t room = bytes;
+    size_t room;
     uint32_t kind = pool ? kind_of(bytes, &room) : KINDS;
-    mr_held *held = kind < KINDS ? take(pool, kind) : NULL;
-    held = held ? held : malloc(kind < KINDS ? room : bytes);
-    if (held) {
-        held->pool = kind < KINDS ? pool : NULL;
-        held->kind = kind;
+    mr_held *held = kind < KINDS ? take(pool, kind) : malloc(bytes);
+    if (held && kind == KINDS) {
+        held->slab = NULL;
     }
     return held;
 }
@@ -136,8 +200,8 @@ mr_held *mr_held_keep(mr_held *held) {
 
 void mr_held_release(mr_held *held) {
     if (held && --held->users == 0) {
-        if (held->pool) {
-            give_back(held->pool, held);
+        if (held->slab) {
+            give_back(held->slab->pool, held);
         } else {
             free(held);
         }

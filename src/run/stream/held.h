@@ -11,13 +11,13 @@
 #include <millrace/stream.h>
 
 typedef struct mr_held_pool mr_held_pool;
+typedef struct mr_held_slab mr_held_slab;
 
 /* An entry in memory. All but its making is the consumer's. */
 typedef struct mr_held {
     int32_t users;
-    uint32_t kind;        /* of memory, in the pool */
     size_t bytes;         /* of it in memory */
-    mr_held_pool *pool;   /* that takes it back; NULL: malloc's */
+    mr_held_slab *slab;   /* of a pool that takes it back; NULL: malloc's */
     struct mr_held *next; /* there */
     mr_entry entry;       /* without a value: it is damaged or missing */
 } mr_held;
