@@ -181,7 +181,7 @@ def array(path: str | PathLike[str], labels: str = '', fields: str | Sequence[st
     Fields: data (one row, as typed in the file; rows of three dimensions in uint8 are images: height, width, channels), or of .npz one for each member, named as it is; label (int64) where labels are given; on request index (int64). A file must hold whole numbers, bool, float16, float32 or float64, little-endian and in C order, and nothing behind the array. Its header is read when the pipeline is, and again when the run opens. The dataset's fingerprint covers type, shape, all labels, and the data where it has up to 256 KiB, else 64 blocks of 4 KiB spread over it. The file must not be cut shorter while a run uses it: the system then ends the process (SIGBUS). Write a new file and rename it instead.
 
     Parameters:
-        path: A .npy file; its first dimension counts the samples. Or several, which are taken as one: a folder, or a pattern with braces (x-{000..015}.npy) or wildcards. Or .npz files of arrays that have the same first dimension and are not compressed: each is a field.
+        path: A .npy file; its first dimension counts the samples. Or several, which are taken as one: a folder, or a pattern with braces (x-{000..015}.npy) or wildcards. Or .npz files of arrays that have the same first dimension and are not compressed: each is a field. Their checksums are not looked at: rows are taken out of the mapped file.
         labels: A .npy file (or several) of whole numbers, one for each sample. Default: "".
         fields: More .npy files, each a field: "mask=masks-{000..015}.npy". Default: [].
         layout: What rows of three dimensions are: images (hwc, chw) or numbers (plain); auto: uint8 is hwc, else plain. Default: "auto"."""
@@ -354,6 +354,7 @@ class Pipeline:
     def repeat(self, times: int) -> Pipeline: ...
     def weights(self, field: str, count: int = 0) -> Pipeline: ...
     def balance(self, field: str = "label", count: int = 0) -> Pipeline: ...
+    def bucket(self, field: str | None = None, *, size: int = 0, groups: int = 100) -> Pipeline: ...
     def loader(self, *, seed: int | None = None, epochs: int | None = None,
                batch: int | None = None, to: Literal["numpy", "torch", "jax"] = "numpy",
                threads: int | Literal["auto"] = 0, rank: int | None = None, world: int | None = None,

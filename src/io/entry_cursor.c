@@ -20,7 +20,7 @@ void mr_entry_cursor_start(mr_entry_cursor *cursor, int fd, const mr_stream_segm
 }
 
 void mr_entry_cursor_free(mr_entry_cursor *cursor) {
-    free(cursor->window);
+    free(cursor->buffer);
     *cursor = (mr_entry_cursor){.fd = -1};
 }
 
@@ -30,20 +30,20 @@ static mr_status make_room(mr_entry_cursor *cursor, size_t room, mr_error *err) 
     if (cursor->room == room || (cursor->room > room && cursor->room <= (size_t)64 * WINDOW)) {
         return MR_OK;
     }
-    free(cursor->window);
+    free(cursor->buffer);
     cursor->filled = 0;
-    cursor->window = malloc(room);
-    cursor->room = cursor->window ? room : 0;
-    return cursor->window ? MR_OK : mr_fail_memory(err, room);
+    cursor->buffer = malloc(room);
+    cursor->room = cursor->buffer ? room : 0;
+    return cursor->buffer ? MR_OK : mr_fail_memory(err, room);
 }
 
-/* The window begins at `at` and has at least `least` bytes, unless the file ends before. */
-static mr_status fill_window(mr_entry_cursor *cursor, int64_t at, size_t least, mr_error *err) {
+/* The buffer begins at `at` and has at least `least` bytes, unless the file ends before. */
+static mr_status fill_buffer(mr_entry_cursor *cursor, int64_t at, size_t least, mr_error *err) {
     MR_TRY(make_room(cursor, least, err));
-    cursor->window_at = at;
+    cursor->buffer_at = at;
     cursor->filled = 0;
     while (cursor->filled < cursor->room) {
-        ssize_t n = pread(cursor->fd, cursor->window + cursor->filled,
+        ssize_t n = pread(cursor->fd, cursor->buffer + cursor->filled,
                           cursor->room - cursor->filled, (off_t)at + (off_t)cursor->filled);
         if (n < 0 && errno != EINTR) {
             return mr_fail_errno(err, MR_E_IO, errno, "cannot read from a segment");
@@ -61,37 +61,37 @@ static bool file_has(const mr_entry_cursor *cursor, int64_t end) {
     return fstat(cursor->fd, &info) == 0 && info.st_size >= end;
 }
 
-/* A head at or after *at, in the window. MR_END: the file has none. */
+/* A head at or after *at, in the buffer. MR_END: the file has none. */
 static mr_status next_head(mr_entry_cursor *cursor, int64_t *at, mr_entry_head *head,
                            mr_error *err) {
-    if (*at < cursor->window_at || *at > cursor->window_at + (int64_t)cursor->filled) {
-        MR_TRY(fill_window(cursor, *at, 0, err));
+    if (*at < cursor->buffer_at || *at > cursor->buffer_at + (int64_t)cursor->filled) {
+        MR_TRY(fill_buffer(cursor, *at, 0, err));
     }
     for (bool fresh = false;; fresh = true) {
-        size_t offset = (size_t)(*at - cursor->window_at);
+        size_t offset = (size_t)(*at - cursor->buffer_at);
         bool found =
-            mr_entry_find_head(cursor->window, cursor->filled, cursor->seed, &offset, head);
-        *at = cursor->window_at + (int64_t)offset;
+            mr_entry_find_head(cursor->buffer, cursor->filled, cursor->seed, &offset, head);
+        *at = cursor->buffer_at + (int64_t)offset;
         if (found) {
             return MR_OK;
         }
         if (fresh && cursor->filled < cursor->room) {
             return MR_END;
         }
-        MR_TRY(fill_window(cursor, *at, 0, err));
+        MR_TRY(fill_buffer(cursor, *at, 0, err));
     }
 }
 
-/* All of the entry whose head is at `at` is in the window. MR_END: the file does not have it. */
+/* All of the entry whose head is at `at` is in the buffer. MR_END: the file does not have it. */
 static mr_status whole_entry(mr_entry_cursor *cursor, int64_t at, size_t length, mr_error *err) {
     int64_t end = at + (int64_t)length;
-    if (end <= cursor->window_at + (int64_t)cursor->filled) {
+    if (end <= cursor->buffer_at + (int64_t)cursor->filled) {
         return MR_OK;
     }
     if (!file_has(cursor, end)) {
         return MR_END;
     }
-    MR_TRY(fill_window(cursor, at, length, err));
+    MR_TRY(fill_buffer(cursor, at, length, err));
     return cursor->filled >= length ? MR_OK : MR_END;
 }
 
@@ -108,7 +108,7 @@ static mr_status take(mr_entry_cursor *cursor, int64_t *at, mr_entry *entry, mr_
         return status;
     }
     bool whole = head.number >= cursor->expected && head.number < INT64_MAX &&
-                 mr_entry_parse(&head, cursor->window + (*at - cursor->window_at), entry);
+                 mr_entry_parse(&head, cursor->buffer + (*at - cursor->buffer_at), entry);
     if (head.number >= cursor->claimed && head.number < INT64_MAX) {
         cursor->claimed = head.number + 1;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* entry_cursor.h - the whole entries of one segment file, one after the other, while it grows.
  *
- * Memory is a window of 1 MB, or one entry where that is larger; an entry's length is believed only
+ * Memory is a buffer of 1 MB, or one entry where that is larger; an entry's length is believed only
  * where the file has as many bytes. */
 #ifndef MR_IO_ENTRY_CURSOR_H
 #define MR_IO_ENTRY_CURSOR_H
@@ -18,10 +18,10 @@ typedef struct mr_entry_cursor {
     int64_t skipped; /* bytes between whole entries */
     int64_t strayed; /* bytes since the last whole entry in which there is no head */
 
-    size_t least; /* bytes of the window; 0: 1 MB */
-    unsigned char *window;
+    size_t least; /* bytes of the buffer; 0: 1 MB */
+    unsigned char *buffer;
     size_t room, filled;
-    int64_t window_at;
+    int64_t buffer_at;
 } mr_entry_cursor;
 
 void mr_entry_cursor_start(mr_entry_cursor *cursor, int fd, const mr_stream_segment *name);

@@ -24,7 +24,7 @@ typedef struct part {
 } part;
 
 struct mr_bucket_cursor {
-    const mr_bucket *bucket;
+    const mr_bucketing *bucket;
     mr_pick_lister lister;
     part *parts; /* KEPT for each lane */
     int64_t clock;
@@ -36,11 +36,11 @@ struct mr_bucket_cursor {
 };
 
 /* Of a lane in a whole stretch, rounded up. */
-static size_t room_of(const mr_bucket *bucket) {
+static size_t room_of(const mr_bucketing *bucket) {
     return (size_t)((bucket->stretch + bucket->lanes - 1) / bucket->lanes);
 }
 
-void mr_bucket_widen(const mr_bucket *bucket, int64_t *first, int64_t *end) {
+void mr_bucket_widen(const mr_bucketing *bucket, int64_t *first, int64_t *end) {
     int64_t last = *end - 1, epoch = last / bucket->length;
     int64_t behind = (last % bucket->length / bucket->stretch + 1) * bucket->stretch;
     *first -= *first % bucket->length % bucket->stretch;
@@ -92,7 +92,7 @@ static void make_keys(mr_bucket_cursor *cursor, int64_t n) {
 /* Where each of n groups begins, in a lane that has `each` samples of a group. */
 static mr_status order_groups(mr_bucket_cursor *cursor, uint32_t epoch, int64_t stretch, int64_t n,
                               int64_t each, mr_error *err) {
-    const mr_bucket *bucket = cursor->bucket;
+    const mr_bucketing *bucket = cursor->bucket;
     mr_order order = {0};
     if (n == 0) {
         return MR_OK;
@@ -127,7 +127,7 @@ static void deal(mr_bucket_cursor *cursor, part *made, int64_t n, int64_t each, 
 
 static mr_status make_part(mr_bucket_cursor *cursor, part *made, uint32_t epoch, int64_t stretch,
                            int32_t lane, mr_error *err) {
-    const mr_bucket *bucket = cursor->bucket;
+    const mr_bucketing *bucket = cursor->bucket;
     int64_t lanes = bucket->lanes, first = stretch * bucket->stretch;
     int64_t left = bucket->length - first, length = left < bucket->stretch ? left : bucket->stretch;
     int64_t count = (length - lane + lanes - 1) / lanes;
@@ -152,7 +152,7 @@ static mr_status take_memory(const mr_bucket_cursor *cursor, part *one, mr_error
 /* The part that has a position of an epoch, made in place of the one not asked for longest. */
 static mr_status find_part(mr_bucket_cursor *cursor, uint32_t epoch, int64_t position, part **out,
                            mr_error *err) {
-    const mr_bucket *bucket = cursor->bucket;
+    const mr_bucketing *bucket = cursor->bucket;
     int64_t stretch = position / bucket->stretch;
     int32_t lane = (int32_t)(position % bucket->lanes);
     part *parts = cursor->parts + (int64_t)lane * KEPT, *oldest = parts;
@@ -173,7 +173,7 @@ static mr_status find_part(mr_bucket_cursor *cursor, uint32_t epoch, int64_t pos
 }
 
 /* The place of a position in its part. */
-static int64_t index_of(const mr_bucket *bucket, int64_t position) {
+static int64_t index_of(const mr_bucketing *bucket, int64_t position) {
     return position % bucket->stretch / bucket->lanes;
 }
 
@@ -190,7 +190,7 @@ mr_status mr_bucket_list(mr_bucket_cursor *cursor, uint32_t epoch, const mr_posi
 
 mr_status mr_bucket_origin(mr_bucket_cursor *cursor, uint32_t epoch, int64_t position, int64_t *out,
                            mr_error *err) {
-    const mr_bucket *bucket = cursor->bucket;
+    const mr_bucketing *bucket = cursor->bucket;
     part *one = NULL;
     MR_TRY(find_part(cursor, epoch, position, &one, err));
     int64_t place = one->place[index_of(bucket, position)];
@@ -200,7 +200,7 @@ mr_status mr_bucket_origin(mr_bucket_cursor *cursor, uint32_t epoch, int64_t pos
 
 /* ---- Cursors ---- */
 
-mr_status mr_bucket_cursor_open(mr_bucket_cursor **out, const mr_bucket *bucket,
+mr_status mr_bucket_cursor_open(mr_bucket_cursor **out, const mr_bucketing *bucket,
                                 const mr_pick_lister *lister, mr_error *err) {
     size_t room = room_of(bucket), groups = (size_t)(bucket->stretch / bucket->group);
     mr_bucket_cursor *cursor = mr_zalloc(1, sizeof *cursor);

@@ -25,7 +25,7 @@
 #define MR_MAX_STRETCH ((int64_t)1 << 24)
 
 /* Read-only: any number of threads may share it. */
-typedef struct mr_bucket {
+typedef struct mr_bucketing {
     int64_t length;  /* positions of an epoch */
     int64_t group;   /* samples of like length; at least 1 */
     int64_t stretch; /* a multiple of group, at most MR_MAX_STRETCH */
@@ -33,11 +33,11 @@ typedef struct mr_bucket {
     bool shuffle;
     uint64_t seed;
     const uint32_t *const *lengths; /* of each child's samples */
-} mr_bucket;
+} mr_bucketing;
 
 /* A run's positions [*first, *end), at which something is needed by the route's own order, as far
  * as the bucket may move them: to both ends of their stretches. */
-void mr_bucket_widen(const mr_bucket *bucket, int64_t *first, int64_t *end);
+void mr_bucket_widen(const mr_bucketing *bucket, int64_t *first, int64_t *end);
 
 /* Who lists picks by the route's own order: as mr_course_list. */
 typedef struct mr_pick_lister {
@@ -49,7 +49,7 @@ typedef struct mr_pick_lister {
 /* The stretches asked for last, in order: two of each lane. The caller owns it and uses it from one
  * thread at a time. */
 typedef struct mr_bucket_cursor mr_bucket_cursor;
-mr_status mr_bucket_cursor_open(mr_bucket_cursor **out, const mr_bucket *bucket,
+mr_status mr_bucket_cursor_open(mr_bucket_cursor **out, const mr_bucketing *bucket,
                                 const mr_pick_lister *lister, mr_error *err);
 void mr_bucket_cursor_free(mr_bucket_cursor *cursor); /* NULL allowed */
 

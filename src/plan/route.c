@@ -68,13 +68,13 @@ int32_t mr_route_lanes(const mr_route *route) {
 void mr_route_bucket(mr_route *route, int64_t group, int64_t stretch, bool shuffle, uint64_t seed,
                      const uint32_t *const *lengths) {
     int32_t lanes = own_lanes(route);
-    route->bucket = (mr_bucket){.length = mr_route_length(route),
-                                .group = group,
-                                .stretch = stretch,
-                                .lanes = group % lanes == 0 ? lanes : 1,
-                                .shuffle = shuffle,
-                                .seed = seed,
-                                .lengths = lengths};
+    route->bucket = (mr_bucketing){.length = mr_route_length(route),
+                                   .group = group,
+                                   .stretch = stretch,
+                                   .lanes = group % lanes == 0 ? lanes : 1,
+                                   .shuffle = shuffle,
+                                   .seed = seed,
+                                   .lengths = lengths};
 }
 
 int64_t mr_route_run(const mr_route *route, int64_t epoch, int64_t position) {

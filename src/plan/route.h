@@ -19,8 +19,8 @@ typedef struct mr_mix_terms {
 typedef struct mr_route {
     const mr_course **courses; /* its own array of somebody else's courses */
     int32_t n_courses;
-    mr_mix *mix;      /* NULL: the first course is all */
-    mr_bucket bucket; /* length 0: there is none */
+    mr_mix *mix;         /* NULL: the first course is all */
+    mr_bucketing bucket; /* length 0: there is none */
 } mr_route;
 
 /* The first course alone, or, where the terms have weights, a mix of as many as there are. Ended

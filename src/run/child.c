@@ -139,12 +139,15 @@ static mr_status open_lengths(mr_child *child, const mr_log *log, mr_error *err)
     }
     MR_TRY(find_length(child, &field, &kind, err));
     double *numbers = mr_zalloc(n, sizeof *numbers);
-    child->lengths = mr_zalloc(n, sizeof *child->lengths);
-    mr_status status = numbers && child->lengths ? mr_numbers_list(&child->dataset, child->pipeline,
-                                                                   field, kind, log, numbers, err)
-                                                 : mr_fail_memory(err, n * sizeof *numbers);
+    uint32_t *lengths = child->lengths = mr_zalloc(n, sizeof *lengths);
+    if (!numbers || !lengths) {
+        mr_free(numbers);
+        return mr_fail_memory(err, n * sizeof *numbers);
+    }
+    mr_status status =
+        mr_numbers_list(&child->dataset, child->pipeline, field, kind, log, numbers, err);
     for (size_t i = 0; status == MR_OK && i < n; i++) {
-        child->lengths[i] = as_length(numbers[i]);
+        lengths[i] = as_length(numbers[i]);
     }
     mr_free(numbers);
     return status;

@@ -36,7 +36,7 @@ typedef struct mr_skip_note {
     mr_error error;
 } mr_skip_note;
 
-/* A batch in the making: slot b mod depth of the ring. */
+/* A batch in the making: cell b mod depth of the ring. */
 typedef struct mr_making {
     mr_batch *batch;
     mr_portion portion;  /* of the step: which positions */

@@ -48,7 +48,8 @@ static const mr_param rows[] = {
      .doc =
          "A .npy file; its first dimension counts the samples. Or several, which are taken as "
          "one: a folder, or a pattern with braces (x-{000..015}.npy) or wildcards. Or .npz files "
-         "of arrays that have the same first dimension and are not compressed: each is a field."},
+         "of arrays that have the same first dimension and are not compressed: each is a field. "
+         "Their checksums are not looked at: rows are taken out of the mapped file."},
     {.name = "labels",
      .kind = MR_PARAM_STRING,
      .offset = offsetof(params, labels),

@@ -41,7 +41,7 @@ static void make_lengths(uint32_t kinds, uint32_t step) {
 }
 
 typedef struct case_ {
-    mr_bucket bucket;
+    mr_bucketing bucket;
     own_order own;
     int64_t origin[MOST], sample[MOST];
     int64_t listed; /* by the route, for all positions */
@@ -87,7 +87,7 @@ static int64_t sorted_of_lane(const case_ *c, uint32_t epoch, int64_t first, int
 /* The groups that stand in the slots of a stretch, by the smallest key of each in lane 0. */
 static void check_lane(const case_ *c, uint32_t epoch, int64_t first, int64_t end, int64_t lane,
                        int64_t *group_in_slot) {
-    const mr_bucket *b = &c->bucket;
+    const mr_bucketing *b = &c->bucket;
     int64_t n = (end - first) / b->group, each = b->group / b->lanes, keys[MOST], own[MOST];
     sorted_of_lane(c, epoch, first, lane, n * each, keys);
     for (int64_t slot = 0; slot < n; slot++) {
@@ -199,7 +199,7 @@ TEST(going_on_lists_each_stretch_once) {
 }
 
 TEST(visits_reach_to_the_ends_of_their_stretches) {
-    const mr_bucket bucket = {.length = 100, .group = 5, .stretch = 30, .lanes = 1};
+    const mr_bucketing bucket = {.length = 100, .group = 5, .stretch = 30, .lanes = 1};
     static const int64_t cases[][4] = {{0, 1, 0, 30},        {29, 31, 0, 60},
                                        {35, 95, 30, 100},    {130, 131, 130, 160},
                                        {290, 300, 290, 300}, {0, 300, 0, 300}};

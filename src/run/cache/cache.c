@@ -15,7 +15,7 @@
 #include "run/cache/memo.h"
 
 /* Readers of their own for the threads that ask ahead; these ask rarely, and share them. */
-struct mr_cache_probe {
+struct mr_cache_asker {
     pthread_mutex_t lock;
     mr_store_reader **readers;
 };
@@ -61,21 +61,21 @@ static void open_cache(mr_cache *cache, const mr_pipeline *p, int32_t op, uint32
     cache->plan = mr_store_join(cache->store, &plan);
 }
 
-static mr_status open_probe(mr_caches *caches, mr_error *err) {
-    struct mr_cache_probe *probe = mr_zalloc(1, sizeof *probe);
-    if (!probe) {
-        return mr_fail_memory(err, sizeof *probe);
+static mr_status open_asker(mr_caches *caches, mr_error *err) {
+    struct mr_cache_asker *asker = mr_zalloc(1, sizeof *asker);
+    if (!asker) {
+        return mr_fail_memory(err, sizeof *asker);
     }
-    caches->probe = probe;
+    caches->asker = asker;
     caches->fetch = caches->last >= 0 ? mr_fetch_new() : NULL;
-    pthread_mutex_init(&probe->lock, NULL);
-    probe->readers = mr_zalloc((size_t)caches->n, sizeof *probe->readers);
-    if (!probe->readers) {
-        return mr_fail_memory(err, (size_t)caches->n * sizeof *probe->readers);
+    pthread_mutex_init(&asker->lock, NULL);
+    asker->readers = mr_zalloc((size_t)caches->n, sizeof *asker->readers);
+    if (!asker->readers) {
+        return mr_fail_memory(err, (size_t)caches->n * sizeof *asker->readers);
     }
     for (int32_t i = 0; i < caches->n; i++) {
         mr_store *store = caches->list[i].keeps ? caches->list[i].store : NULL;
-        probe->readers[i] = store ? mr_store_reader_new(store) : NULL;
+        asker->readers[i] = store ? mr_store_reader_new(store) : NULL;
     }
     return MR_OK;
 }
@@ -112,25 +112,25 @@ mr_status mr_caches_open(mr_caches *caches, const mr_pipeline *p, const mr_datas
     mr_caches_choose(caches, config);
     find_keepers(caches);
     mr_memos_open(caches, config->world);
-    return open_probe(caches, err);
+    return open_asker(caches, err);
 }
 
-static void close_probe(const mr_caches *caches) {
-    struct mr_cache_probe *probe = caches->probe;
-    if (!probe) {
+static void close_asker(const mr_caches *caches) {
+    struct mr_cache_asker *asker = caches->asker;
+    if (!asker) {
         return;
     }
-    for (int32_t i = 0; probe->readers && i < caches->n; i++) {
-        mr_store_reader_free(probe->readers[i]);
+    for (int32_t i = 0; asker->readers && i < caches->n; i++) {
+        mr_store_reader_free(asker->readers[i]);
     }
-    pthread_mutex_destroy(&probe->lock);
-    mr_free(probe->readers);
-    mr_free(probe);
+    pthread_mutex_destroy(&asker->lock);
+    mr_free(asker->readers);
+    mr_free(asker);
 }
 
 void mr_caches_close(mr_caches *caches) {
     mr_fetch_free(caches->fetch);
-    close_probe(caches);
+    close_asker(caches);
     mr_caches_flush(caches); /* while plans still count */
     mr_memos_close(caches);
     for (int32_t i = 0; i < caches->n; i++) {
@@ -256,32 +256,32 @@ void mr_caches_identify(const mr_caches *caches, int64_t sample, mr_identity *id
 /* A store that has the last cache's value has all that is needed; an earlier cache's also saves
  * the read. */
 static bool have(const mr_caches *caches, const mr_identity *identity, int32_t last) {
-    struct mr_cache_probe *probe = caches->probe;
+    struct mr_cache_asker *asker = caches->asker;
     bool found = false;
     if (!identity->known) {
         return false;
     }
-    pthread_mutex_lock(&probe->lock);
+    pthread_mutex_lock(&asker->lock);
     for (int32_t i = last; i >= 0 && !found; i--) {
         mr_store_key key = mr_store_key_of(caches->list[i].node->prefix, identity->words);
-        found = probe->readers[i] && mr_store_has(probe->readers[i], &key);
+        found = asker->readers[i] && mr_store_has(asker->readers[i], &key);
     }
-    pthread_mutex_unlock(&probe->lock);
+    pthread_mutex_unlock(&asker->lock);
     return found;
 }
 
 /* What the last cache has of a sample that is a block of its own. Values on disk are read ahead. */
 static mr_answer ask_last(const mr_caches *caches, mr_load *load) {
     const mr_cache *last = &caches->list[caches->last];
-    struct mr_cache_probe *probe = caches->probe;
+    struct mr_cache_asker *asker = caches->asker;
     mr_store_location location;
-    if (!load->identity.known || !probe->readers[caches->last]) {
+    if (!load->identity.known || !asker->readers[caches->last]) {
         return MR_ANSWER_NOT_HERE;
     }
     mr_store_key key = mr_store_key_of(last->node->prefix, load->identity.words);
-    pthread_mutex_lock(&probe->lock);
-    mr_value_place place = mr_store_where(probe->readers[caches->last], &key, &location);
-    pthread_mutex_unlock(&probe->lock);
+    pthread_mutex_lock(&asker->lock);
+    mr_value_place place = mr_store_where(asker->readers[caches->last], &key, &location);
+    pthread_mutex_unlock(&asker->lock);
     if (place == MR_VALUE_ON_DISK) {
         if (mr_fetch_later(caches->fetch, load, last->store, &location)) {
             return MR_ANSWER_LATER;

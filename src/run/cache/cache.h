@@ -46,7 +46,7 @@ typedef struct mr_caches {
     int32_t last; /* that keeps samples; -1: none does */
     bool parts;   /* ops, which therefore do not run fused: a cache behind ops keeps samples */
     mr_memos memos;
-    struct mr_cache_probe *probe; /* the readers', see mr_store_origin */
+    struct mr_cache_asker *asker; /* the readers', see mr_store_origin */
     struct mr_fetch *fetch;       /* likewise; NULL: nothing is read ahead from a disk */
     struct mr_exchange *exchange; /* (optional) that is offered what was made: the loader's */
     struct mr_peers *peers;       /* likewise */

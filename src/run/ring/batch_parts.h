@@ -48,7 +48,7 @@ struct mr_pool {
     size_t block_bytes;
     char *names; /* own copies: batches may outlive the pipeline */
 
-    /* Idle batches. Exchanging whole slots needs no lock and has no ABA problem. */
+    /* Idle batches. Exchanging whole cells needs no lock and has no ABA problem. */
     _Atomic(mr_batch *) idle[MR_POOL_KEEP_MAX];
     atomic_bool closed;
 };

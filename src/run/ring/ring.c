@@ -15,16 +15,16 @@ bool mr_ring_init(mr_ring *ring, int64_t depth, int64_t tickets_per_batch, int64
     atomic_init(&ring->admitted, UINT32_MAX);
     ring->tickets_per_batch = tickets_per_batch;
     ring->n_batches = n_batches;
-    ring->slots = mr_zalloc((size_t)depth, sizeof *ring->slots);
-    for (int64_t i = 0; ring->slots && i < depth; i++) {
-        atomic_init(&ring->slots[i].published, -1);
+    ring->cells = mr_zalloc((size_t)depth, sizeof *ring->cells);
+    for (int64_t i = 0; ring->cells && i < depth; i++) {
+        atomic_init(&ring->cells[i].published, -1);
     }
     atomic_init(&ring->awaited, -1);
     pthread_mutex_init(&ring->lock, NULL);
     pthread_cond_init(&ring->work, NULL);
     pthread_cond_init(&ring->whole, NULL);
     pthread_cond_init(&ring->gate, NULL);
-    return ring->slots != NULL;
+    return ring->cells != NULL;
 }
 
 void mr_ring_free(mr_ring *ring) {
@@ -32,15 +32,15 @@ void mr_ring_free(mr_ring *ring) {
     pthread_cond_destroy(&ring->work);
     pthread_cond_destroy(&ring->whole);
     pthread_cond_destroy(&ring->gate);
-    mr_free(ring->slots);
+    mr_free(ring->cells);
 }
 
 bool mr_ring_is_stopped(const mr_ring *ring) {
     return atomic_load(&ring->stopped);
 }
 
-static mr_ring_slot *slot_of(const mr_ring *ring, int64_t batch) {
-    return &ring->slots[batch % ring->depth];
+static mr_ring_cell *cell_of(const mr_ring *ring, int64_t batch) {
+    return &ring->cells[batch % ring->depth];
 }
 
 bool mr_ring_is_open(const mr_ring *ring, const mr_ticket *ticket) {
@@ -95,11 +95,11 @@ void mr_ring_nudge(mr_ring *ring) {
 }
 
 bool mr_ring_finish_ticket(mr_ring *ring, mr_ticket ticket) {
-    return atomic_fetch_sub(&slot_of(ring, ticket.batch)->pending, 1) == 1;
+    return atomic_fetch_sub(&cell_of(ring, ticket.batch)->pending, 1) == 1;
 }
 
 void mr_ring_publish(mr_ring *ring, int64_t batch) {
-    atomic_store(&slot_of(ring, batch)->published, batch);
+    atomic_store(&cell_of(ring, batch)->published, batch);
     if (atomic_load(&ring->awaited) == batch) {
         pthread_mutex_lock(&ring->lock);
         pthread_cond_signal(&ring->whole);
@@ -126,7 +126,7 @@ static void announce_work(mr_ring *ring) {
  * costs as much as tens of small samples. The other half is ready meanwhile, and whoever is about
  * to wait for a batch wakes them at once. */
 void mr_ring_open(mr_ring *ring, int64_t batch) {
-    atomic_store(&slot_of(ring, batch)->pending, ring->tickets_per_batch);
+    atomic_store(&cell_of(ring, batch)->pending, ring->tickets_per_batch);
     atomic_store(&ring->opened, batch + 1);
     ring->unannounced++;
     if (2 * ring->unannounced >= atomic_load(&ring->ahead) || batch + 1 == ring->n_batches) {
@@ -135,7 +135,7 @@ void mr_ring_open(mr_ring *ring, int64_t batch) {
 }
 
 static bool is_whole(const mr_ring *ring, int64_t batch) {
-    return atomic_load(&slot_of(ring, batch)->published) == batch;
+    return atomic_load(&cell_of(ring, batch)->published) == batch;
 }
 
 static bool sleep_until(mr_ring *ring, const struct timespec *moment) {

@@ -16,17 +16,17 @@
 
 #include <millrace/types.h>
 
-typedef struct mr_ring_slot {
+typedef struct mr_ring_cell {
     _Atomic int64_t pending;   /* tickets not finished */
     _Atomic int64_t published; /* the batch that is whole here, or -1 */
-} mr_ring_slot;
+} mr_ring_cell;
 
 typedef struct mr_ring {
     int64_t depth;
     _Atomic int64_t ahead; /* batches that may be open at the moment, at most `depth` */
     int64_t tickets_per_batch;
     int64_t n_batches;   /* in the run */
-    mr_ring_slot *slots; /* batch b lives in slot b mod depth */
+    mr_ring_cell *cells; /* batch b lives in cell b mod depth */
     int64_t unannounced; /* the consumer's: batches opened since workers were last woken */
 
     _Alignas(64) _Atomic int64_t next_ticket;
