@@ -6,6 +6,7 @@
 Ray Train sets the variables that torchrun sets, so a loader finds rank and world by itself; an actor is told. What one
 worker has read the others take from the server, in every epoch and in later runs.
 """
+import importlib
 import os
 import sys
 
@@ -50,7 +51,10 @@ def train_loop(config):
 
 def with_train(folder, fabric, out, world=2):
     from ray.train import RunConfig, ScalingConfig
-    from ray.train.data_parallel_trainer import DataParallelTrainer
+    try:  # what TorchTrainer and others are made of, without a framework
+        from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+    except ImportError:
+        from ray.train.data_parallel_trainer import DataParallelTrainer
     trainer = DataParallelTrainer(train_loop, train_loop_config={"folder": folder, "fabric": fabric, "out": out},
                                   scaling_config=ScalingConfig(num_workers=world, resources_per_worker={"CPU": 0.1}),
                                   run_config=RunConfig(storage_path=out))
@@ -71,7 +75,7 @@ def main():
     together = sorted(sample for _, seen, _ in ranks for sample in seen)
     print(f"together {len(together)} samples, {len(set(together))} different ones")
     try:
-        import ray.train  # noqa: F401: needs more packages than Ray itself
+        importlib.import_module("ray.train")  # needs more packages than Ray itself
     except ImportError as error:
         print(f"no Ray Train: {error}")
     else:

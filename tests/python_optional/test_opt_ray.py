@@ -40,8 +40,9 @@ def redis_server(tmp_path):
 
 
 def test_actors_and_train_share_a_dataset(server, tmp_path):
+    # Ray writes a token for its cluster to the home folder.
     done = subprocess.run([sys.executable, EXAMPLE, PHOTOS, server], cwd=tmp_path, capture_output=True, text=True,
-                          timeout=900, check=False)
+                          timeout=900, check=False, env={**os.environ, "HOME": str(tmp_path)})
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     actors = re.findall(r"actor, rank (\d): (\d+) samples, (\d+) bytes", done.stdout)
     assert [rank for rank, _, _ in actors] == ["0", "1"] and all(int(n) > 0 for _, n, _ in actors)
