@@ -134,7 +134,7 @@ def page(folder, n):
     yield "# Ranks that send each other what they keep, measured\n"
     yield (f"Made by `bench/fabric.py` (`./dev bench fabric`): {cpu}, {os.cpu_count()} CPUs, Open MPI through shared memory, all on one "
            f"machine; load {load:.0f} at the start. Medians of {rounds}. Storage is slowed down by a preloaded pread (`bench/preload/throttle.c`), not by a network. "
-           "The model is T = max(bytes from storage / rate, seconds of the same run with storage that is not slowed).\n")
+           "The model is T = max(bytes from storage / rate, seconds of the same run with storage that is not slowed). On a busy machine seconds vary from run to run by more than the model is off; bytes and messages do not.\n")
     yield from four_ranks(folder, n)
     yield from by_ranks(folder, n)
     yield from simulated(folder)
