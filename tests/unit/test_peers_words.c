@@ -237,4 +237,18 @@ TEST(an_owner_keeps_the_smaller_and_nothing_of_others) {
     close_rig();
 }
 
+TEST(who_waits_long_says_for_whom) {
+    open_rig("");
+    char text[512] = "";
+    rig_ask(&rig, RIG_FILES);
+    while (!mr_peers_trouble(rig.peers, text, sizeof text)) { /* nobody answers */
+        rig_nap();
+    }
+    CHECK_HAS(text, "rank 0 has waited ");
+    CHECK_HAS(text, " items of rank ");
+    CHECK_HAS(text, "which was last heard of ");
+    CHECK(!mr_peers_trouble(rig.peers, text, sizeof text)); /* it was said */
+    close_rig();
+}
+
 TEST_MAIN()

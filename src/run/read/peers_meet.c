@@ -105,7 +105,7 @@ mr_status mr_peers_meet(mr_peers *x, mr_error *err) {
     bool met = all && x->module.class->gather(x->link, &own, sizeof own, all, why);
     mr_status status = met ? compare(all, x->config.world, err)
                            : mr_fail(err, MR_E_IO, "the ranks have not found each other: %s", why);
-    for (int32_t r = 0; status == MR_OK && r < x->config.world; r++) {
+    for (int32_t r = 0; met && status == MR_OK && r < x->config.world; r++) {
         peer *p = &x->peers[r];
         p->process = all[r].process;
         memcpy(p->host, all[r].host, sizeof p->host - 1);
