@@ -122,7 +122,7 @@ static const uint8_t natural[MR_JPEG_BLOCK + 256] = {
 /* What an entry holds goes to its places, counted from `at` on. `rest`: bits behind the lookup. */
 INLINE void apply(const mr_jpeg_ac_entry *entry, uint64_t rest, int16_t *block, const uint8_t *at) {
     block[at[entry->place[0]]] = (int16_t)(entry->first + (int32_t)(rest >> (entry->shift & 63)));
-    block[at[entry->place[1]]] = entry->second;
+    block[at[entry->place[1]]] = (int16_t)entry->second;
 }
 
 /* How many coefficients a block has that ends there; 0: it does not. */
