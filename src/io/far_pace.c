@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { FIRST_WIDTH = 32, LEAST_WIDTH = 2, REST = 16, REST_WHEN_BUSY = 4 };
+static const double step = 1.5, gain = 1.05;
 
 /* ---- Width ---- */
 static void set_width(mr_far_pace *pace, double width) {
@@ -21,25 +22,47 @@ static void begin_window(mr_far_pace *pace, int64_t now) {
     pace->was_full = true;
 }
 
+/* Where the width cannot go on, the other direction is the next to be tried. */
+static void try_next(mr_far_pace *pace) {
+    pace->before = pace->width;
+    set_width(pace, pace->upwards ? pace->width * step : pace->width / step);
+    pace->trying = pace->width != pace->before;
+    if (!pace->trying) {
+        pace->upwards = !pace->upwards;
+        pace->rest = REST;
+    }
+}
+
+static void give_up(mr_far_pace *pace) {
+    pace->width = pace->before;
+    pace->narrowed += pace->upwards;
+    pace->upwards = !pace->upwards;
+    pace->trying = false;
+    pace->rest = REST;
+}
+
+/* Of a window in which tasks were always waiting. */
+static void judge_window(mr_far_pace *pace, double rate) {
+    if (pace->rest > 0) {
+        pace->rest--;
+    } else if (pace->trying && rate <= gain * pace->rate) {
+        give_up(pace);
+    } else {
+        pace->rate = rate;
+        try_next(pace);
+    }
+}
+
 static void end_window(mr_far_pace *pace, int64_t now) {
     double seconds = (double)(now - pace->window_began) * 1e-9;
-    double rate = (double)pace->window_bytes / (seconds > 0 ? seconds : 1e-9);
-    if (pace->was_full && pace->rest > 0) {
-        pace->rest--;
-        pace->best_rate = 0.8 * pace->best_rate + 0.2 * rate;
-    } else if (pace->was_full && rate > 1.05 * pace->best_rate) {
-        pace->best_rate = rate;
-        set_width(pace, pace->width * 1.5);
-    } else if (pace->was_full) {
-        set_width(pace, pace->width / 1.5);
-        pace->rest = REST;
-        pace->narrowed++;
+    if (pace->was_full) {
+        judge_window(pace, (double)pace->window_bytes / (seconds > 0 ? seconds : 1e-9));
     }
     begin_window(pace, now);
 }
 
 void mr_far_pace_begin(mr_far_pace *pace, int64_t now) {
-    *pace = (mr_far_pace){.width = FIRST_WIDTH, .slow_at = -1};
+    *pace = (mr_far_pace){.width = FIRST_WIDTH, .upwards = true, .slow_at = -1};
     begin_window(pace, now);
 }
 
@@ -55,7 +78,8 @@ void mr_far_pace_done(mr_far_pace *pace, size_t bytes, double first_byte, bool w
 
 void mr_far_pace_busy(mr_far_pace *pace, int64_t now) {
     set_width(pace, pace->width / 2);
-    pace->best_rate = 0;
+    pace->trying = false;
+    pace->upwards = true;
     pace->rest = REST_WHEN_BUSY;
     begin_window(pace, now);
 }
@@ -84,8 +108,8 @@ static double slow_of(const mr_far_pace *pace) {
 }
 
 double mr_far_pace_slow(mr_far_pace *pace) {
-    enum { STEP = 16 }; /* requests after which it is worth looking again */
-    if (pace->slow_at < 0 || pace->n_times - pace->slow_at >= STEP) {
+    enum { EVERY = 16 }; /* requests after which it is worth looking again */
+    if (pace->slow_at < 0 || pace->n_times - pace->slow_at >= EVERY) {
         pace->slow = slow_of(pace);
         pace->slow_at = pace->n_times;
     }

@@ -2,9 +2,9 @@
 /* far_pace.h - how many requests there are at once, and after how long one is slow. Pure: moments
  * come from the caller, in nanoseconds.
  *
- * While more tasks wait than are sent, the rate of each window is compared with the best so far: a
- * wider line that brings a twentieth more is widened again, one that does not goes back and rests.
- * A server that says it is busy halves the width. */
+ * While more tasks wait than are sent, another width is tried now and then, wider and narrower in
+ * turn, for a window of requests: one that brings a twentieth more is kept and gone on from, one
+ * that does not is given up. A server that says it is busy halves the width. */
 #ifndef MR_IO_FAR_PACE_H
 #define MR_IO_FAR_PACE_H
 
@@ -15,8 +15,10 @@
 enum { MR_FAR_MOST_REQUESTS = 64, MR_FAR_TIMES = 256 };
 
 typedef struct mr_far_pace {
-    double width; /* requests that there may be */
-    double best_rate;
+    double width;  /* requests that there may be */
+    double before; /* a trial: the width to go back to */
+    double rate;   /* bytes a second at that width */
+    bool trying, upwards;
     int64_t window_began, window_bytes;
     int32_t window_done, rest;
     bool was_full;

@@ -4,6 +4,7 @@
  * questions. */
 #include "run/loader.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -317,6 +318,22 @@ static mr_status open_exchange(mr_loader *loader, const mr_options *options, mr_
     return MR_OK;
 }
 
+/* A store that cannot be opened, on a full disk for instance, ends no run: nothing is kept then. */
+static void open_raw(mr_loader *loader, const mr_servers_terms *terms) {
+    mr_error failure = MR_ERROR_INIT;
+    mr_status status = mr_raw_tier_open(&loader->raw, mr_servers_objects(terms),
+                                        mr_servers_objects_size(terms), &loader->log, &failure);
+    if (status < 0) {
+        char text[sizeof failure.text + 64];
+        mr_raw_tier_close(loader->raw);
+        loader->raw = NULL;
+        snprintf(text, sizeof text, "objects of servers are not kept: %s", failure.text);
+        if (loader->log.write) {
+            loader->log.write(loader->log.user, text);
+        }
+    }
+}
+
 static mr_status open_far(mr_loader *loader, mr_error *err) {
     const mr_servers_terms *terms = &loader->pipeline->servers;
     const mr_far_limits limits = {terms->attempts, terms->seconds, terms->stall};
@@ -324,8 +341,8 @@ static mr_status open_far(mr_loader *loader, mr_error *err) {
         return MR_OK;
     }
     MR_TRY(mr_far_origin_open(&loader->far, &limits, &loader->tracks, err));
-    return mr_raw_tier_open(&loader->raw, mr_servers_objects(terms), mr_servers_objects_size(terms),
-                            &loader->log, err);
+    open_raw(loader, terms);
+    return MR_OK;
 }
 
 static mr_status start_threads(mr_loader *loader, const mr_options *options, mr_error *err) {

@@ -172,6 +172,53 @@ def test_one_address_among_a_million_names_is_seen(data, tmp_path):  # noqa: F81
     assert [o["name"] for o in told["origins"]] == ["files"]
 
 
+def objects_below(store):
+    return [p for p in store.rglob("*") if p.is_file()] if store.exists() else []
+
+
+def test_killed_while_objects_are_kept(data, server, tmp_path):  # noqa: F811
+    """At any moment, here once so much of the store is there: what is left is whole, or fetched again."""
+    near = json.loads(millrace("run", write(tmp_path / "near.json", SOURCES["tar"](data), shuffle=True), "--json").stdout)
+    far = write(tmp_path / "far.json", SOURCES["tar"](server), shuffle=True)
+    store = tmp_path / "objects"
+    keep = {"MILLRACE_OBJECTS": str(store), "MILLRACE_OBJECTS_SIZE": "100000000"}
+    slow = write(tmp_path / "slow.json", SOURCES["tar"](server), shuffle=True, epochs=1000)
+    for files in (0, 1, 2, 3):
+        process = subprocess.Popen([COMMAND, "run", slow, "--quiet", "--no-digest"], env={**os.environ, **keep},
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and len(objects_below(store)) < files:
+            pass
+        process.kill()
+        process.wait()
+        told = json.loads(millrace("run", far, "--json", **keep).stdout)
+        assert told["digest"] == near["digest"]
+    assert "none damaged" in millrace("cache", "verify", "--path", store).stdout
+    told = json.loads(millrace("run", far, "--json", **keep).stdout)
+    assert told["digest"] == near["digest"]
+    assert {o["name"]: o["found"] for o in told["origins"]}["object"] == 0
+
+
+def test_objects_on_a_full_disk(data, server, tmp_path):  # noqa: F811
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk],
+                                           stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no disk of its own can be mounted")
+    try:
+        near = json.loads(millrace("run", write(tmp_path / "n.json", SOURCES["tar"](data), epochs=2), "--json").stdout)
+        far = write(tmp_path / "far.json", SOURCES["tar"](server), epochs=2)
+        for folder in ("a", "b"):  # the second finds the disk full from the start
+            told = json.loads(millrace("run", far, "--json", MILLRACE_OBJECTS=str(disk / folder),
+                                       MILLRACE_OBJECTS_SIZE="100000000").stdout)
+            assert told["digest"] == near["digest"]
+            (disk / "rest").write_bytes(b"")
+            with pytest.raises(OSError), open(disk / "rest", "ab", buffering=0) as rest:
+                while True:
+                    rest.write(bytes(4096))
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
 def test_check_names_the_server_that_is_not_there(tmp_path):
     address = f"http://127.0.0.1:{far_servers.free_port()}"
     far = write(tmp_path / "far.json", SOURCES["tar"](address))

@@ -9,6 +9,7 @@
 #include "io/far.h"
 #include "io/far_account.h"
 #include "io/far_line.h"
+#include "io/far_pace.h"
 #include "io/far_reply.h"
 
 static mr_error err;
@@ -337,6 +338,92 @@ static void read_whole(const char *mode, int number, whole_object *o) {
     while (mr_far_line_run(line, 1000) > 0) {
     }
     mr_far_line_close(line);
+}
+
+/* ---- Pace ---- */
+/* A window at a server that gives so many bytes a second for each of `useful` requests at once. */
+static int64_t pace_window(mr_far_pace *pace, int64_t now, double useful) {
+    int32_t n = 2 * (int32_t)pace->width;
+    double width = pace->width < useful ? pace->width : useful;
+    int64_t each = (int64_t)(1e9 * 1000 / (1e6 * width));
+    for (int32_t i = 0; i < n; i++) {
+        now += each;
+        mr_far_pace_done(pace, 1000, 0.02, true, now);
+    }
+    return now;
+}
+
+TEST(more_requests_where_they_bring_more) {
+    mr_far_pace pace;
+    int64_t now = 0;
+    mr_far_pace_begin(&pace, now);
+    for (int i = 0; i < 5; i++) {
+        now = pace_window(&pace, now, 1000);
+    }
+    CHECK_INT(pace.width, ==, MR_FAR_MOST_REQUESTS);
+    mr_far_pace_busy(&pace, now);
+    CHECK_INT(pace.width, ==, MR_FAR_MOST_REQUESTS / 2);
+    for (int i = 0; i < 20; i++) {
+        mr_far_pace_busy(&pace, now);
+    }
+    CHECK_INT(pace.width, ==, 2);
+    for (int i = 0; i < 15; i++) {
+        now = pace_window(&pace, now, 1000);
+    }
+    CHECK_INT(pace.width, ==, MR_FAR_MOST_REQUESTS);
+    int narrower = 0;
+    for (int i = 0; i < 100; i++) { /* fewer are tried, seldom, and given up at once */
+        now = pace_window(&pace, now, 1000);
+        narrower += pace.width < MR_FAR_MOST_REQUESTS;
+    }
+    CHECK(narrower > 0 && narrower < 10);
+}
+
+/* A server whose rate falls by half for every 16 requests too many. */
+TEST(fewer_requests_where_they_bring_more) {
+    mr_far_pace pace;
+    int64_t now = 0;
+    mr_far_pace_begin(&pace, now);
+    for (int i = 0; i < 100; i++) {
+        now = pace_window(&pace, now, pace.width > 16 ? 256 / pace.width : 16);
+    }
+    CHECK(pace.width >= 14 && pace.width <= 22);
+}
+
+TEST(no_more_requests_where_they_bring_nothing) {
+    mr_far_pace pace;
+    int64_t now = 0;
+    mr_far_pace_begin(&pace, now);
+    for (int i = 0; i < 100; i++) {
+        now = pace_window(&pace, now, 8);
+    }
+    CHECK(pace.width >= 20 && pace.width <= 48 && pace.narrowed > 0); /* 32, or another on trial */
+    double before = pace.width;
+    for (int i = 0; i < 100; i++) { /* nobody waits: the rate says nothing about the width */
+        mr_far_pace_done(&pace, 1, 0.02, false, now += 1000000);
+    }
+    CHECK(pace.width == before);
+}
+
+TEST(slow_is_what_one_of_a_hundred_is) {
+    mr_far_pace pace;
+    mr_far_pace_begin(&pace, 0);
+    for (int i = 0; i < 31; i++) {
+        mr_far_pace_done(&pace, 1, 0.1, false, i);
+    }
+    CHECK(mr_far_pace_slow(&pace) == 5); /* too few to tell */
+    for (int i = 31; i < 300; i++) {
+        mr_far_pace_done(&pace, 1, i % 50 == 0 ? 0.7 : 0.1, false, i);
+    }
+    CHECK(mr_far_pace_slow(&pace) == 0.7);
+    for (int i = 0; i < 300; i++) {
+        mr_far_pace_done(&pace, 1, 0.1, false, i);
+    }
+    CHECK(mr_far_pace_slow(&pace) == 0.2); /* twice what is usual */
+    for (int i = 0; i < 300; i++) {
+        mr_far_pace_done(&pace, 1, 0.0001, false, i);
+    }
+    CHECK(mr_far_pace_slow(&pace) == 0.02);
 }
 
 TEST(what_passes_is_waited_for) {
