@@ -101,6 +101,19 @@ static void close_view(view *v) {
     *v = (view){.n = 0};
 }
 
+static bool is_of_its_block(const view *v, const mr_pick *pick) {
+    return pick->sample >= v->first[pick->block] && pick->sample < v->first[pick->block + 1];
+}
+
+static void check_one(const view *v, mr_course_cursor *cursor, uint32_t epoch, int64_t p) {
+    mr_pick one;
+    const mr_positions alone = {p, 1, 1, 1};
+    CHECK_INT(mr_course_list(cursor, epoch, &alone, &one, NULL), ==, MR_OK);
+    CHECK(one.sample == v->picks[p].sample && one.visit == v->picks[p].visit);
+    CHECK_INT(mr_course_substitute(cursor, epoch, p, 3, &one, NULL), ==, MR_OK);
+    CHECK(is_of_its_block(v, &one));
+}
+
 /* Lists an epoch, also backwards and in pieces, and checks that picks are of their blocks. */
 static void list(view *v, uint32_t epoch) {
     mr_course_cursor *cursor = NULL;
@@ -110,17 +123,12 @@ static void list(view *v, uint32_t epoch) {
     memset(v->seen, 0, sizeof v->seen);
     for (int64_t p = 0; p < v->length; p++) {
         const mr_pick *pick = &v->picks[p];
-        CHECK(pick->sample >= v->first[pick->block] && pick->sample < v->first[pick->block + 1]);
+        CHECK(is_of_its_block(v, pick));
         CHECK(pick->visit < mr_course_max_visits(v->course));
         v->seen[pick->sample]++;
     }
     for (int64_t p = v->length - 1; p >= 0; p -= 1 + v->length / 50) {
-        mr_pick one;
-        const mr_positions alone = {p, 1, 1, 1};
-        CHECK_INT(mr_course_list(cursor, epoch, &alone, &one, NULL), ==, MR_OK);
-        CHECK(one.sample == v->picks[p].sample && one.visit == v->picks[p].visit);
-        CHECK_INT(mr_course_substitute(cursor, epoch, p, 3, &one, NULL), ==, MR_OK);
-        CHECK(one.sample >= v->first[one.block] && one.sample < v->first[one.block + 1]);
+        check_one(v, cursor, epoch, p);
     }
     mr_course_cursor_free(cursor);
 }
@@ -191,16 +199,20 @@ TEST(with_shuffle_each_sample_comes_as_often_as_the_view_has_it) {
     CHECK_INT(tried, >, CASES / 2);
 }
 
+static void check_sequence(view *v) {
+    list(v, 1);
+    for (int64_t i = 0; i < v->length; i++) {
+        CHECK_INT(v->picks[i].sample, ==, mr_selection_at(v->selection, i));
+    }
+    check_visits(v, 1, 16);
+}
+
 TEST(without_shuffle_the_sequence_is_the_views_own) {
     static view v;
     for (uint64_t number = 0; number < CASES; number++) {
         any_repeat(&v, number);
         if (open_view(&v, number, false)) {
-            list(&v, 1);
-            for (int64_t i = 0; i < v.length; i++) {
-                CHECK_INT(v.picks[i].sample, ==, mr_selection_at(v.selection, i));
-            }
-            check_visits(&v, 1, 16);
+            check_sequence(&v);
         }
         close_view(&v);
     }
@@ -315,6 +327,9 @@ static void check_balance(const view *v) {
         }
     }
     CHECK(classes > 0 && most - least <= 1);
+    for (int64_t s = 0; s < SAMPLES; s++) {
+        CHECK(takes_part(v, s) || v->seen[s] == 0);
+    }
 }
 
 TEST(classes_and_their_members_come_equally_often_to_one) {
@@ -324,9 +339,6 @@ TEST(classes_and_their_members_come_equally_often_to_one) {
         if (open_view(&v, number, number % 4 != 0)) {
             list(&v, 2);
             check_balance(&v);
-            for (int64_t s = 0; s < SAMPLES; s++) {
-                CHECK(takes_part(&v, s) || v.seen[s] == 0);
-            }
             check_visits(&v, 2, 1);
         }
         close_view(&v);

@@ -183,7 +183,8 @@ static mr_status read_condition(mr_facts *facts, const char *text, condition *ou
 
 static bool holds_for(const condition *c, int64_t sample) {
     for (int32_t i = 0; i < c->n; i++) {
-        if (!holds(c->terms[i].how, c->terms[i].column[sample], c->terms[i].number)) {
+        const double *column = c->terms[i].column;
+        if (!column || !holds(c->terms[i].how, column[sample], c->terms[i].number)) {
             return false;
         }
     }
@@ -216,7 +217,10 @@ static mr_status weights(void *user, int32_t step, const char *field, int64_t fi
                          double *out, mr_error *err) {
     const double *column = NULL;
     (void)step;
-    MR_TRY(open_column(user, field, strlen(field), &column, err));
+    mr_status status = open_column(user, field, strlen(field), &column, err);
+    if (!column) {
+        return status;
+    }
     memcpy(out, column + first, (size_t)count * sizeof *out);
     return MR_OK;
 }
@@ -225,7 +229,10 @@ static mr_status classes(void *user, int32_t step, const char *field, int64_t fi
                          int64_t *out, mr_error *err) {
     const double *column = NULL;
     (void)step;
-    MR_TRY(open_column(user, field, strlen(field), &column, err));
+    mr_status status = open_column(user, field, strlen(field), &column, err);
+    if (!column) {
+        return status;
+    }
     for (int64_t i = 0; i < count; i++) {
         out[i] = (int64_t)column[first + i];
     }

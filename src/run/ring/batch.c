@@ -249,7 +249,7 @@ mr_status mr_batch_seal(mr_batch *batch, mr_error *err) {
         batch->sample_digests[i] = sample_digest(batch, i);
     }
     for (int32_t f = 0; f < batch->pool->n_fields; f++) {
-        if (batch->pool->fields[f].collated && batch->parts[f].pieces) { /* see mr_batch_collate */
+        if (batch->pool->fields[f].collated) { /* see mr_batch_collate */
             (void)count_bytes(batch, f);
             mr_batch_forget(batch, f);
         } else if (mr_pool_is_ragged(batch->pool, f)) {
