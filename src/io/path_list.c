@@ -86,6 +86,7 @@ static mr_status list_names(const visitor *v, const char *path, mr_error *err) {
 
 mr_status mr_paths_list(const char *path, mr_path_visit *visit, void *user, mr_error *err) {
     visitor v = {visit, user, path, false};
-    bool is_prefix = mr_has_bucket(path) && !strpbrk(path, "*?[{") && path[mr_far_bare(path)] == '\0';
+    bool is_prefix =
+        mr_has_bucket(path) && !strpbrk(path, "*?[{") && path[mr_far_bare(path)] == '\0';
     return is_prefix ? list_prefix(&v, err) : list_names(&v, path, err);
 }
