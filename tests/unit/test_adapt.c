@@ -150,7 +150,7 @@ TEST(what_computes_is_left_alone) {
     for (int cores = 1; cores <= 32; cores *= 2) {
         for (int i = 0; i < N_NOISES * SEEDS; i++) {
             machine m = {.cores = cores, .work = 0.01, .consumer = 1e9};
-            m = with_noise(m, i % N_NOISES, (uint64_t)i);
+            m = with_noise(m, (noise_kind)(i % N_NOISES), (uint64_t)i);
             mr_setting s = settle(m);
             CHECK_INT(s.threads, ==, cores);
             CHECK_INT(s.reads, ==, 32);
@@ -163,7 +163,7 @@ TEST(threads_that_sleep_are_kept) {
     for (int cores = 2; cores <= 32; cores *= 4) {
         for (int i = 0; i < N_NOISES * SEEDS; i++) {
             machine m = {.cores = cores, .work = 0.01, .asleep = 0.01, .consumer = 1e9};
-            m = with_noise(m, i % N_NOISES, (uint64_t)i);
+            m = with_noise(m, (noise_kind)(i % N_NOISES), (uint64_t)i);
             CHECK_INT(settle(m).threads, ==, cores);
         }
     }
@@ -172,7 +172,7 @@ TEST(threads_that_sleep_are_kept) {
 TEST(far_storage_gets_more_reads) {
     machine m = {.cores = 32, .work = 0.001, .latency = 0.02, .bandwidth = 1e9, .consumer = 1e9};
     for (int i = 0; i < N_NOISES * SEEDS; i++) {
-        CHECK_INT(settle(with_noise(m, i % N_NOISES, (uint64_t)i)).reads, ==, 256);
+        CHECK_INT(settle(with_noise(m, (noise_kind)(i % N_NOISES), (uint64_t)i)).reads, ==, 256);
     }
     m.bandwidth = 1000; /* there is nothing to be had from more */
     CHECK_INT(settle(m).reads, ==, 32);
@@ -183,7 +183,7 @@ TEST(large_files_get_more_memory) {
     m.memory = 4e6; /* 16 reads at once at first */
     CHECK_INT(settle(m).bytes, ==, 128 << 20);
     for (int i = 0; i < N_NOISES * SEEDS; i++) {
-        settle(with_noise(m, i % N_NOISES, (uint64_t)i));
+        settle(with_noise(m, (noise_kind)(i % N_NOISES), (uint64_t)i));
     }
 }
 
@@ -192,7 +192,7 @@ TEST(a_lock_gets_fewer_threads) {
     for (int i = 0; i < 3 * SEEDS; i++) {
         mr_adapt adapt;
         mr_setting s = begin(&adapt, &m);
-        m = with_noise(m, i % 3, (uint64_t)i);
+        m = with_noise(m, (noise_kind)(i % 3), (uint64_t)i);
         live(&adapt, &m, &s, m.noise > 0.1 ? 120 : 40);
         CHECK_INT(adapt.base.threads, <=, m.noise > 0.1 ? 8 : 3);
     }
@@ -201,7 +201,7 @@ TEST(a_lock_gets_fewer_threads) {
 TEST(more_batches_ahead_where_workers_idle) {
     machine m = {.cores = 32, .work = 0.01, .overlap = 12, .consumer = 1e9};
     for (int i = 0; i < N_NOISES * SEEDS; i++) {
-        CHECK_INT(settle(with_noise(m, i % N_NOISES, (uint64_t)i)).ahead, >=, 12);
+        CHECK_INT(settle(with_noise(m, (noise_kind)(i % N_NOISES), (uint64_t)i)).ahead, >=, 12);
     }
 }
 
@@ -210,7 +210,7 @@ TEST(cores_are_given_back_and_taken_again) {
         machine m = {.cores = 32, .work = 0.01, .consumer = 500};
         mr_adapt adapt;
         mr_setting s = begin(&adapt, &m);
-        m = with_noise(m, i % N_NOISES, (uint64_t)i);
+        m = with_noise(m, (noise_kind)(i % N_NOISES), (uint64_t)i);
         CHECK_INT(live(&adapt, &m, &s, 20), >=, 475);
         if (i % N_NOISES <= MURMUR) {
             CHECK_INT(s.threads, <=, 8); /* five are busy */
