@@ -28,7 +28,7 @@ def _dumps(document, **options):
 
 
 # Schemes of addresses that the library reads itself, or that are none of objects.
-_KNOWN = {"http", "https", "s3", "file", "local", "redis", "rediss", "kafka", "mpi"}
+_KNOWN = {"http", "https", "s3", "file", "local", "redis", "rediss", "redis+unix", "kafka", "mpi"}
 
 
 def _serve_foreign(document):

@@ -72,17 +72,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         headers = {"ETag": tag}
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         if not asked:
-            return 200, headers, system.cat_file(path)
+            return 200, headers, self._bytes(system, path, tag)
         first, last = int(asked[1]), min(int(asked[2]), size - 1)
         if first > last:
             return 416, {**headers, "Content-Range": f"bytes */{size}"}, b""
-        body = system.cat_file(path, start=first, end=last + 1)
+        body = self._bytes(system, path, tag, start=first, end=last + 1)
         return 206, {**headers, "Content-Range": f"bytes {first}-{last}/{size}"}, body
+
+    def _bytes(self, system, path, tag, **part):
+        """Bytes of this version: what was replaced while they were read is not given for it."""
+        body = system.cat_file(path, **part)
+        if f'"{system.ukey(path)}"' != tag:
+            raise _Refused(412, "PreconditionFailed")
+        return body
 
     def _list(self, system, scheme, bucket, query):
         asked = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
         prefix, after = asked.get("prefix", ""), asked.get("continuation-token", "")
-        names = self.server.gateway.names(system, scheme, bucket, prefix)
+        names = self.server.gateway.names(system, scheme, bucket, prefix, bool(after))
         page = [n for n in names if n[0] > after][:_PAGE + 1]
         more, page = len(page) > _PAGE, page[:_PAGE]
         items = "".join(
@@ -128,12 +135,12 @@ class Gateway:
                 self._systems[scheme] = fsspec.filesystem(scheme)
             return self._systems[scheme]
 
-    def names(self, system, scheme, bucket, prefix):
+    def names(self, system, scheme, bucket, prefix, later):
         """Key, size and path of everything whose key begins so, in bytewise order of keys; the last
-        listing is kept for its later pages."""
+        listing is kept for its later pages alone, so that who begins sees what is there now."""
         asked = (scheme, bucket, prefix)
         with self._lock:
-            if self._listed[0] == asked:
+            if later and self._listed[0] == asked:
                 return self._listed[1]
         folder = prefix.rpartition("/")[0]
         top = f"{bucket}/{folder}" if folder else bucket

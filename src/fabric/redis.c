@@ -255,14 +255,14 @@ static mr_status open_servers(redis *r, const char *url, mr_error *err) {
     if (!r->servers || !r->waits) {
         return mr_fail_memory(err, (size_t)n * sizeof *r->servers);
     }
-    for (; r->n < n; r->n++) {
+    while (r->n < n) {
         mr_redis_url one;
         MR_TRY(mr_redis_url_read(&url, &one, err));
         if (!one.password[0] && password) {
             snprintf(one.password, sizeof one.password, "%s", password);
         }
-        MR_TRY(mr_redis_server_open(&r->servers[r->n], &one, r->max_bytes + REPLY_OVERHEAD,
-                                    &r->stats, err));
+        mr_redis_server *next = &r->servers[r->n++]; /* to be closed, whatever comes of it */
+        MR_TRY(mr_redis_server_open(next, &one, r->max_bytes + REPLY_OVERHEAD, &r->stats, err));
     }
     return check_names(r, err);
 }

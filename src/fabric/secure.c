@@ -176,9 +176,9 @@ static void say_why(mr_secure_line *line) {
 }
 
 /* OpenSSL's answer as that of a system call. */
-static ssize_t translate(mr_secure_line *line, int n) {
+static ssize_t translate(mr_secure_line *line, int n, bool *waits_to_hear) {
     int sys = errno, what = n > 0 ? SSL_ERROR_NONE : SSL_get_error(line->ssl, n);
-    line->waits_to_hear = what == SSL_ERROR_WANT_READ;
+    *waits_to_hear = what == SSL_ERROR_WANT_READ;
     if (what == SSL_ERROR_NONE) {
         return n;
     }
@@ -201,12 +201,13 @@ static int at_most(size_t size) {
 
 ssize_t mr_secure_send(mr_secure_line *line, const void *bytes, size_t size) {
     ERR_clear_error();
-    return translate(line, SSL_write(line->ssl, bytes, at_most(size)));
+    return translate(line, SSL_write(line->ssl, bytes, at_most(size)), &line->waits_to_hear);
 }
 
 ssize_t mr_secure_recv(mr_secure_line *line, void *bytes, size_t size) {
+    bool ignored; /* whoever reads waits to hear; it does not keep anybody from sending */
     ERR_clear_error();
-    return translate(line, SSL_read(line->ssl, bytes, at_most(size)));
+    return translate(line, SSL_read(line->ssl, bytes, at_most(size)), &ignored);
 }
 
 const char *mr_secure_why(const mr_secure_line *line) {

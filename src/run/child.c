@@ -62,6 +62,24 @@ int64_t mr_child_block_memory(const mr_child *child) {
 }
 
 /* ---- Opening one ---- */
+/* The source's fingerprint covers names, not contents; what decides the order has to be the same
+ * for a state to go on and for ranks to share the work. */
+static void add_numbers(mr_child *child, const void *numbers, size_t size) {
+    mr_hash128 hash = mr_hash(numbers, size);
+    const uint64_t words[4] = {child->numbers.low, child->numbers.high, hash.low, hash.high};
+    child->numbers = mr_hash(words, sizeof words);
+    child->has_numbers = true;
+}
+
+static void add_columns(mr_child *child, const mr_facts *facts) {
+    size_t samples = (size_t)child->dataset.shape.samples;
+    for (int32_t f = 0; facts->numbers && f < child->pipeline->n_source_fields; f++) {
+        if (facts->numbers[f]) {
+            add_numbers(child, facts->numbers[f], samples * sizeof *facts->numbers[f]);
+        }
+    }
+}
+
 static mr_status open_selection(mr_child *child, const mr_log *log, mr_error *err) {
     const mr_view_steps *view = &child->pipeline->view;
     if (view->n == 0) {
@@ -78,6 +96,7 @@ static mr_status open_selection(mr_child *child, const mr_log *log, mr_error *er
     asked.in_blocks = mr_dataset_has_blocks(&child->dataset);
     mr_status status = mr_selection_open(&child->selection, child->dataset.shape.samples,
                                          view->steps, view->n, &asked, err);
+    add_columns(child, facts);
     mr_facts_close(facts);
     mr_free(facts);
     return status;
@@ -150,6 +169,9 @@ static mr_status open_lengths(mr_child *child, const mr_log *log, mr_error *err)
         lengths[i] = as_length(numbers[i]);
     }
     mr_free(numbers);
+    if (status == MR_OK) {
+        add_numbers(child, child->lengths, n * sizeof *child->lengths);
+    }
     return status;
 }
 
@@ -197,10 +219,20 @@ static mr_status open_bucket(mr_children *children, const mr_pipeline *pipeline,
     return MR_OK;
 }
 
+static void fingerprint_of(const mr_child *child, char out[33]) {
+    char text[32 + sizeof child->numbers];
+    memcpy(out, child->dataset.fingerprint, 33);
+    if (child->has_numbers) {
+        memcpy(text, out, 32);
+        memcpy(text + 32, &child->numbers, sizeof child->numbers);
+        mr_hash_hex(mr_hash(text, sizeof text), out);
+    }
+}
+
 static mr_status write_fingerprint(mr_children *children, mr_error *err) {
+    char each[33];
     if (children->n == 1) {
-        memcpy(children->fingerprint, children->list[0].dataset.fingerprint,
-               sizeof children->fingerprint);
+        fingerprint_of(&children->list[0], children->fingerprint);
         return MR_OK;
     }
     mr_hasher *hasher = mr_hasher_new();
@@ -208,7 +240,8 @@ static mr_status write_fingerprint(mr_children *children, mr_error *err) {
         return mr_fail_memory(err, 576);
     }
     for (int32_t i = 0; i < children->n; i++) {
-        mr_hasher_text(hasher, children->list[i].dataset.fingerprint);
+        fingerprint_of(&children->list[i], each);
+        mr_hasher_text(hasher, each);
     }
     mr_hash_hex(mr_hasher_value(hasher), children->fingerprint);
     mr_hasher_free(hasher);

@@ -17,6 +17,8 @@ typedef struct mr_child {
     mr_dataset dataset;
     mr_selection *selection; /* NULL: all samples take part */
     uint32_t *lengths;       /* of its samples, where there is a bucket */
+    bool has_numbers;        /* that decide the order ... */
+    mr_hash128 numbers;      /* ... and a hash of them */
     mr_course *course;
     mr_caches caches;
 } mr_child;

@@ -694,13 +694,17 @@ static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
 static mr_status lengths(const void *state, int32_t field, int64_t first, int64_t count,
                          int64_t *out, mr_error *err) {
     const files *f = state;
-    (void)err;
     if (field != 0) {
         return MR_E_UNSUPPORTED;
     }
     for (int64_t i = 0; i < count; i++) {
         const mr_extent extent = extent_of(f, first + i);
+        errno = 0;
         int64_t size = mr_extent_file_size(&extent);
+        int sys = size < 0 ? errno : 0;
+        if (sys != 0 && sys != ENOENT && sys != ENOTDIR && sys != EACCES && sys != ELOOP) {
+            return mr_fail_errno(err, MR_E_IO, sys, "cannot look up the size of %s", extent.path);
+        }
         out[i] = size > 0 ? size : 0;
     }
     return MR_OK;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fabric/redis_line.h"
+#include "fabric/redis_memory.h"
 #include "fabric/redis_server.h"
 
 enum { VALUES = 50, SIZE = 70000 };
@@ -257,6 +258,29 @@ TEST(an_authority_that_is_no_file_is_an_error) {
     forget_files();
 }
 
+/* One that no buffer of a socket holds: nothing comes back before all of it was sent. */
+TEST(a_large_value_goes_through) {
+    enum { LARGE = 24 << 20 };
+    redis_server s = begin("server", "no", false);
+    set_file("MILLRACE_REDIS_CA", "ca.crt");
+    mr_fabric *fabric = join(&s, "");
+    mr_error err = MR_ERROR_INIT;
+    char *value = malloc(LARGE);
+    CHECK(value != NULL);
+    memset(value, 7, LARGE);
+    mr_parcel parcel = {.key = "large", .key_size = 5, .value = value, .size = LARGE};
+    mr_fabric_put(fabric, &parcel, 1, &err);
+    CHECK(parcel.done);
+    mr_parcel back = {.key = "large", .key_size = 5};
+    mr_fabric_get(fabric, &back, 1, &err);
+    CHECK(back.done && back.size == LARGE && memcmp(back.value, value, LARGE) == 0);
+    mr_free(back.value);
+    free(value);
+    mr_fabric_close(fabric);
+    end(&s);
+    forget_files();
+}
+
 /* What streams are read by. */
 TEST(a_line_speaks_tls_too) {
     redis_server s = begin("server", "no", false);
@@ -270,7 +294,7 @@ TEST(a_line_speaks_tls_too) {
     mr_redis_line_say(line, (const char *[]){"ECHO", "hello"}, 2);
     CHECK_INT(mr_redis_line_answer(line, 20000, &reply, &err), ==, MR_OK);
     CHECK_TEXT(reply->str, "hello");
-    freeReplyObject(reply);
+    mr_redis_reply_free(reply);
     mr_redis_line_close(line);
     end(&s);
     forget_files();

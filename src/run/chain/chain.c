@@ -85,9 +85,10 @@ static mr_status offer_source(mr_chain *chain, const mr_chain_job *job, mr_view 
     return MR_OK;
 }
 
-/* Copies what the source pointed at instead of writing it where it was asked to. */
+/* Copies what the source pointed at instead of writing it where it was asked to; what stays until
+ * the batch is sealed may be lent. */
 static mr_status settle(mr_chain *chain, const mr_chain_job *job, int32_t field, mr_view *value,
-                        mr_error *err) {
+                        bool stays, mr_error *err) {
     mr_view out = {.type = value->type};
     if (chain->last_op[field] >= 0 || chain->delivered_as[field] < 0 || !job->batch) {
         return MR_OK;
@@ -96,7 +97,7 @@ static mr_status settle(mr_chain *chain, const mr_chain_job *job, int32_t field,
     if (mr_batch_has(job->batch, delivered, job->slot, value->data)) {
         return MR_OK;
     }
-    if (job->lends && mr_batch_is_ragged(job->batch, delivered)) {
+    if (stays && mr_batch_is_ragged(job->batch, delivered)) {
         mr_batch_lend(job->batch, delivered, job->slot, value);
         return MR_OK;
     }
@@ -129,7 +130,7 @@ static mr_status fill(mr_chain *chain, mr_chain_job *job, mr_view *fields, mr_er
     MR_TRY(call_source(chain, job, fields, err));
     for (int32_t i = 0; i < chain->n_wanted; i++) {
         int32_t f = chain->wanted_fields[i];
-        MR_TRY(settle(chain, job, f, &fields[f], err));
+        MR_TRY(settle(chain, job, f, &fields[f], job->lends, err));
     }
     size_t size = mr_is_wanted(&fields[0]) ? fields[0].size : 0;
     mr_track_lap(chain->track, MR_SPAN_FILL, 0, 0, bytes_of(job->block), size);
@@ -154,7 +155,7 @@ mr_status mr_chain_fill_rest(mr_chain *chain, const mr_chain_job *job, const mr_
     for (int32_t i = 0; i < chain->n_wanted; i++) {
         int32_t f = chain->wanted_fields[i];
         if (!is_kept(cache, f) && fields[f].data) {
-            MR_TRY(settle(chain, job, f, &fields[f], err));
+            MR_TRY(settle(chain, job, f, &fields[f], job->lends, err));
         }
     }
     return MR_OK;
@@ -319,8 +320,8 @@ static mr_status run_sample(mr_chain *chain, const mr_chain_job *job, int32_t i,
         MR_TRY(offer_memory(chain, job, f, &fields[f], err));
     }
     MR_TRY(mr_chain_call_sample(chain, i, in, &fields[node->first_output], err));
-    for (int32_t f = node->first_output; f < end; f++) {
-        MR_TRY(settle(chain, job, f, &fields[f], err));
+    for (int32_t f = node->first_output; f < end; f++) { /* theirs until the next sample alone */
+        MR_TRY(settle(chain, job, f, &fields[f], false, err));
     }
     mr_track_lap(chain->track, MR_SPAN_OP, mr_chain_op_number(chain, i), 1, in[0].size,
                  fields[node->first_output].size);

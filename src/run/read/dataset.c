@@ -2,6 +2,7 @@
 /* dataset.c - see dataset.h. */
 #include "run/read/dataset.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -152,6 +153,15 @@ int64_t mr_dataset_block_bytes(const mr_dataset *dataset, int64_t block) {
 }
 
 /* ---- Samples ---- */
+bool mr_is_samples_fault(const mr_error *err) {
+    bool files_own = err->sys == 0 || err->sys == ENOENT || err->sys == ENOTDIR ||
+                     err->sys == EACCES || err->sys == EPERM || err->sys == ELOOP ||
+                     err->sys == EISDIR || err->sys == ENAMETOOLONG;
+    bool servers = err->code == MR_E_IO && err->sys == 0;
+    return files_own && !servers && err->code != MR_E_MEMORY && err->code != MR_E_INTERNAL &&
+           err->code != MR_E_CANCELLED;
+}
+
 void mr_dataset_name(const mr_dataset *dataset, int64_t sample, char *buffer, size_t size) {
     dataset->class->sample_name(dataset->state, sample, buffer, size);
 }

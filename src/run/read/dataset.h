@@ -47,6 +47,11 @@ int64_t mr_dataset_first_of(const mr_dataset *dataset, int64_t block);
 int64_t mr_dataset_end_of(const mr_dataset *dataset, int64_t block); /* after its last sample */
 int64_t mr_dataset_block_bytes(const mr_dataset *dataset, int64_t block); /* -1: not told */
 
+/* Only what is wrong with the sample itself may be skipped: a disk or a server that fails for a
+ * moment, or a machine without memory or file handles, would otherwise change the data that a run
+ * sees. */
+bool mr_is_samples_fault(const mr_error *err);
+
 void mr_dataset_name(const mr_dataset *dataset, int64_t sample, char *buffer, size_t size);
 bool mr_dataset_identify(const mr_dataset *dataset, int64_t sample, uint64_t out[2]);
 void mr_dataset_prefetch(const mr_dataset *dataset, int64_t sample);

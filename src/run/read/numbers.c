@@ -21,6 +21,7 @@ typedef struct listing {
     mr_view *views;
     unsigned char memory[64];
     double *out;
+    bool left_out; /* some sample */
 } listing;
 
 /* ---- One sample ---- */
@@ -52,7 +53,7 @@ static double number_in(const mr_view *view) {
 /* Samples that cannot be read count 0 where the run skips them, and end it here otherwise. */
 static mr_status leave_out(listing *l, int64_t first, int64_t end, mr_status status,
                            mr_error *err) {
-    if (l->pipeline->settings.on_error != MR_ON_ERROR_SKIP || status == MR_E_MEMORY) {
+    if (l->pipeline->settings.on_error != MR_ON_ERROR_SKIP || !mr_is_samples_fault(err)) {
         char name[512];
         mr_dataset_name(l->dataset, first, name, sizeof name);
         mr_error_at_sample(err, first, name);
@@ -61,9 +62,8 @@ static mr_status leave_out(listing *l, int64_t first, int64_t end, mr_status sta
     for (int64_t i = first; i < end; i++) {
         l->out[i] = 0;
     }
-    if (err) {
-        mr_error_clear(err);
-    }
+    l->left_out = true;
+    mr_error_clear(err);
     return MR_OK;
 }
 
@@ -213,7 +213,7 @@ static bool key_of(const listing *l, uint64_t key[2]) {
     mr_hasher *hasher = mr_hasher_new();
     bool known = hasher != NULL;
     for (int64_t b = 0; known && b < n; b++) {
-        uint64_t words[2];
+        uint64_t words[2] = {0};
         int64_t first = mr_dataset_first_of(d, b);
         known = first == mr_dataset_end_of(d, b) || mr_dataset_identify(d, first, words);
         mr_hasher_bytes(hasher, words, sizeof words);
@@ -255,7 +255,7 @@ static mr_status scan_or_find(listing *l, mr_error *err) {
             say(l);
         }
         status = scan(l, err);
-        if (status == MR_OK && keeper) {
+        if (status == MR_OK && keeper && !l->left_out) {
             size_t size = (size_t)l->dataset->shape.samples * sizeof *l->out;
             keeper->put(keeper->user, store, key, l->out, size);
         }
@@ -279,6 +279,9 @@ mr_status mr_numbers_list(const mr_dataset *dataset, const mr_pipeline *pipeline
                  .kind = kind,
                  .log = log,
                  .out = out};
+    mr_error own;
+    mr_error_clear(&own);
+    err = err ? err : &own; /* what may be left out is told by the error */
     const mr_type *type = &pipeline->slots[field].type;
     if (kind == MR_NUMBER_LENGTH && type->dims[0] >= 0) {
         return say_all(&l, (double)type->dims[0]);

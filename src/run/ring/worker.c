@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker.c - what a worker thread does: take a ticket, make its samples, finish it. */
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -43,18 +42,6 @@ static void note_skip(mr_loader *loader, mr_making *making, int64_t slot, int64_
 }
 
 /* ---- Replacing a bad sample ---- */
-/* Only what is wrong with the sample itself may be skipped: a disk or a server that fails for a
- * moment, or a machine without memory or file handles, would otherwise change the data that a run
- * sees. */
-static bool is_samples_fault(const mr_error *err) {
-    bool files_own = err->sys == 0 || err->sys == ENOENT || err->sys == ENOTDIR ||
-                     err->sys == EACCES || err->sys == EPERM || err->sys == ELOOP ||
-                     err->sys == EISDIR || err->sys == ENAMETOOLONG;
-    bool servers = err->code == MR_E_IO && err->sys == 0;
-    return files_own && !servers && err->code != MR_E_MEMORY && err->code != MR_E_INTERNAL &&
-           err->code != MR_E_CANCELLED;
-}
-
 /* What was read out of turn counts as what was read ahead does. */
 static void note_fetched(mr_worker *worker) {
     const mr_block *block = &worker->fetched.block;
@@ -182,7 +169,7 @@ static mr_status substitute(mr_worker *worker, mr_making *making, mr_chain_job *
             note_skip(loader, making, job->slot, bad, good, first);
             return MR_OK;
         }
-        if (!is_samples_fault(&err)) {
+        if (!mr_is_samples_fault(&err)) {
             name_sample(loader, good, &err);
             *first = err;
             return status;
@@ -335,11 +322,11 @@ static void make_sample(mr_worker *worker, mr_making *making, int64_t batch, int
         loader->live ? make_live(worker, making, &job, -1, &err) : make(worker, making, &job, &err);
     if (status < 0 && status != MR_E_CANCELLED) {
         name_sample(loader, number_of(loader, job.child, job.sample), &err);
-        if (loader->on_error == MR_ON_ERROR_SKIP && is_samples_fault(&err)) {
+        if (loader->on_error == MR_ON_ERROR_SKIP && mr_is_samples_fault(&err)) {
             status = substitute(worker, making, &job, &err);
         }
     }
-    if (status < 0 && is_samples_fault(&err) && err.hint[0] == '\0') {
+    if (status < 0 && mr_is_samples_fault(&err) && err.hint[0] == '\0') {
         mr_hint(&err, "\"on_error\": \"skip\" takes another sample in its place and lists it");
     }
     if (status < 0) {

@@ -338,11 +338,14 @@ static mr_status write_said(mr_decisions *d, int64_t rank, const mr_said *said, 
     return status;
 }
 
-/* What is said now holds from the next step on that is decided. */
+/* What is said now holds from the next step on that is decided: after those that the journal has
+ * already, which others may have followed. */
 static int64_t next_hearing(const mr_decisions *d) {
     const mr_hearsay *h = d->config.hearsay;
     int64_t last = h->n > 0 ? h->list[h->n - 1]->step : 0;
-    return d->rate.step > last ? d->rate.step : last;
+    int64_t decided = d->used < d->n_known ? d->known[d->n_known - 1].step + 1 : 0;
+    int64_t next = d->rate.step > last ? d->rate.step : last;
+    return next > decided ? next : decided;
 }
 
 static mr_status take_over(mr_decisions *d, int64_t rank, const mr_entry *entry, mr_error *err) {

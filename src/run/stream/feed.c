@@ -168,6 +168,18 @@ static mr_status outcome(const taking *t, mr_status status, mr_error *err) {
     return t->no_memory ? mr_fail_memory(err, sizeof(mr_held)) : t->failed < 0 ? t->failed : status;
 }
 
+/* Bad entries at the end of what was spilled have no entry behind them that would tell. */
+static void take_missing(taking *t) {
+    mr_feed *feed = t->feed;
+    window *w = &feed->windows[t->partition];
+    int64_t spilled = mr_spill_end(feed->config.spill, t->partition);
+    int64_t end = end_of(feed, t->partition);
+    pthread_mutex_lock(&feed->lock);
+    t->any = t->any || w->end < spilled;
+    t->no_memory = !push_missing(feed, w, spilled < end ? spilled : end);
+    pthread_mutex_unlock(&feed->lock);
+}
+
 /* What was spilled comes back before anything new is read. */
 static mr_status take_back(mr_feed *feed, int32_t partition, bool *any, mr_error *err) {
     const mr_feed_config *c = &feed->config;
@@ -181,6 +193,9 @@ static mr_status take_back(mr_feed *feed, int32_t partition, bool *any, mr_error
         return MR_OK;
     }
     mr_status status = mr_spill_take(c->spill, partition, next, &sink, err);
+    if (status == MR_OK && !t.no_memory && mr_spill_is_given(c->spill, partition)) {
+        take_missing(&t);
+    }
     *any = *any || t.any;
     return outcome(&t, status, err);
 }

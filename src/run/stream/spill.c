@@ -304,6 +304,10 @@ mr_status mr_spill_take(mr_spill *spill, int32_t partition, int64_t from, const 
     return give(p, sink, err);
 }
 
+bool mr_spill_is_given(const mr_spill *spill, int32_t partition) {
+    return !spill->parts[partition].has_refused;
+}
+
 mr_status mr_spill_keep(mr_spill *spill, int32_t partition, int64_t number, mr_error *err) {
     part *p = &spill->parts[partition];
     int64_t dropped = 0;

@@ -51,6 +51,9 @@ typedef struct mr_spill_counts {
     int64_t entries; /* that were put, by this run */
     int64_t bytes;   /* of files now */
 } mr_spill_counts;
+/* After mr_spill_take: whether it gave all there is; false: the last entry was refused. */
+bool mr_spill_is_given(const mr_spill *spill, int32_t partition);
+
 void mr_spill_counts_of(const mr_spill *spill, mr_spill_counts *out); /* any thread */
 
 #endif
