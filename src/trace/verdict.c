@@ -537,10 +537,10 @@ static void say_requests(lines *l, const mr_figures *f) {
     say(l, "%.0f sent again after a failure, the server said %.0f times that it is busy\n",
         f->retries, f->busy);
     say(l, "predicted with other numbers of requests in flight, if the server keeps up\n");
-    for (double times = 0.5; times <= 4; times *= 2) {
-        double n = times * f->requests_in_flight;
+    for (int halves = 1; halves <= 8; halves *= 2) {
+        double n = 0.5 * halves * f->requests_in_flight;
         say(l, "  %4.0f  %9.0f samples/s%s\n", n, mr_model_requests(f, n),
-            times == 1 ? "   (this run's)" : "");
+            halves == 2 ? "   (this run's)" : "");
     }
 }
 

@@ -162,6 +162,19 @@ def test_a_function_is_tried_on_what_is_there(tmp_path):
         assert next(loader)["n"].tolist() == [1] * 8
 
 
+def _some(number):
+    return np.arange(1 + number % 7) + number
+
+
+def test_what_a_function_makes_stays_as_long_as_the_batch(tmp_path):
+    _append(tmp_path, 64)
+    pipeline = _follow(tmp_path, until=64).map(lambda sample: {"some": _some(int(bytes(sample["value"])))})
+    for threads in 1, 2:
+        with pipeline.loader(threads=threads) as loader:
+            found = [np.asarray(row).tolist() for batch in loader for row in batch["some"]]
+        assert found == [_some(i).tolist() for i in range(64)]
+
+
 def test_only_streams_are_rehearsed(tmp_path):
     _append(tmp_path, 8)
     with pytest.raises(ValueError, match="follow"):
