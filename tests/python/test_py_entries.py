@@ -2,6 +2,7 @@
 """What entries of a stream can be besides bytes: JSON with a schema that is checked, and arrays with a header."""
 import io
 import json
+import time
 
 import numpy as np
 import pytest
@@ -88,6 +89,18 @@ def test_bad_entries_are_skipped_and_listed(tmp_path):
     assert len(skips) == 3 and all("the member pixels is missing" in skip for skip in skips)
     assert any("partition 1, entry 2" in skip for skip in skips)
     assert any("partition 0, entry 10" in skip for skip in skips)
+
+
+def test_bad_entries_at_the_end_of_a_spill_hold_nothing_up(tmp_path):
+    write(tmp_path / "s", [{"n": i, "text": "x" * 500} for i in range(2007)] + [b"{"] * 3)
+    pipeline = (mr.segments(str(tmp_path / "s"), follow=True, until=2010, schema=["n: int64"]).batch(10)
+                .on_error("skip").pace(early="spill", spill=str(tmp_path / "spill"), spill_bytes=10**7))
+    with pipeline.loader(threads=1, batches_ahead=2, read_ahead_bytes=20000) as loader:
+        while loader.stream()["spilled"] + loader.stream()["entries"] < 2007:
+            time.sleep(0.001)
+        seen = [n for batch in loader for n in batch["n"].tolist()]
+        skips = loader.skips()
+    assert seen[:2007] == list(range(2007)) and len(seen) == 2010 and len(skips) == 3
 
 
 @pytest.mark.parametrize("schema, why", [
