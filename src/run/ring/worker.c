@@ -399,14 +399,20 @@ static void make_samples(mr_worker *worker, mr_making *making, int64_t batch, in
     }
 }
 
+/* Once a run is stopped, samples may be missing. */
+static mr_status join_samples(mr_worker *worker, mr_making *making, int64_t batch, mr_error *err) {
+    if (mr_ring_is_stopped(&worker->loader->ring)) {
+        return mr_fail(err, MR_E_CANCELLED, "stopped");
+    }
+    MR_TRY(mr_chain_run_batch(&worker->chains[0], making->batch, batch, err));
+    return mr_batch_seal(making->batch, err);
+}
+
 static void seal(mr_worker *worker, mr_making *making, int64_t batch) {
-    mr_loader *loader = worker->loader;
     mr_error err = MR_ERROR_INIT;
     uint64_t begun = mr_track_now(worker->track);
-    if (making->failed_slot < 0 &&
-        (mr_chain_run_batch(&worker->chains[0], making->batch, batch, &err) < 0 ||
-         mr_batch_seal(making->batch, &err) < 0)) {
-        note_failure(loader, making, 0, &err);
+    if (making->failed_slot < 0 && join_samples(worker, making, batch, &err) < 0) {
+        note_failure(worker->loader, making, 0, &err);
     }
     mr_track_since(worker->track, MR_SPAN_SEAL, begun, batch, batch, 0);
 }
