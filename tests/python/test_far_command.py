@@ -93,7 +93,7 @@ def test_check_of_an_address_is_that_of_the_folder(data, server, tmp_path, kind)
 
 
 def test_requests_are_shown_and_traced(data, server, tmp_path):  # noqa: F811
-    far = write(tmp_path / "far.json", SOURCES["tar"](server), shuffle=True, epochs=2)
+    far = write(tmp_path / "far.json", SOURCES["tar"](server), shuffle=True, epochs=60)  # more than is asked for ahead
     trace, metrics = tmp_path / "t.trace", tmp_path / "m.prom"
     shown = millrace("run", far, "--no-digest", "--top", "--metrics", metrics, "--trace", trace)
     line = re.search(r"^requests +([\d,]+)  .*/s, \d+ of \d+ at once, 0 retries, \d+ twice$", shown.stderr, re.M)
