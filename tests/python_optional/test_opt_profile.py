@@ -165,8 +165,16 @@ def test_a_killed_worker(tmp_path):
     assert "samples" in mr.report(path).text
 
 
+@pytest.fixture
+def interruptible():
+    """Python's own handler, also where whoever started the tests ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("workers", [0, 2])
-def test_ctrl_c(tmp_path, workers):
+def test_ctrl_c(tmp_path, workers, interruptible):
     loader = DataLoader(Numbers(12), batch_size=2, num_workers=workers)
     path = tmp_path / "run.trace"
     with pytest.raises(KeyboardInterrupt):
