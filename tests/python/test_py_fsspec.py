@@ -132,3 +132,36 @@ def test_without_a_gateway_it_is_said(monkeypatch):
     monkeypatch.setenv("MILLRACE_GATEWAY", "")
     with pytest.raises(Exception, match="this kind of address is not read"):
         digest("memory://shards/sub dir/t-0.tar")
+
+
+def test_who_begins_sees_what_is_there_now():
+    """Listings of several pages are kept for their later pages alone."""
+    system = fsspec.filesystem("memory")
+    for i in range(1200):
+        system.pipe_file(f"/many/c/{i:05}.bin", b"%d" % i)
+    pipeline = mr.files("memory://many", extensions=[".bin"]).batch(100).shuffle(False)
+
+    def numbers():
+        with pipeline.loader(epochs=1) as loader:
+            return [int(bytes(row)) for batch in loader for row in batch["image"]]
+    assert numbers() == list(range(1200))
+    system.pipe_file("/many/c/01200.bin", b"1200")
+    system.rm_file("/many/c/00000.bin")
+    assert numbers() == list(range(1, 1201))
+
+
+def test_what_is_replaced_while_it_is_read_is_no_answer(monkeypatch):
+    system = fsspec.filesystem("memory")
+    system.pipe_file("/changing/a.bin", b"old")
+    read = type(system).cat_file
+
+    def replace(self, path, *rest, **part):
+        body = read(self, path, *rest, **part)
+        self.pipe_file("/changing/a.bin", b"new")
+        return body
+    monkeypatch.setattr(type(system), "cat_file", replace)
+    address = urllib.parse.urlparse(mr.gateway.serve().address)
+    line = http.client.HTTPConnection(address.netloc)
+    line.request("GET", f"{address.path}/memory/changing/a.bin")
+    assert line.getresponse().status == 412
+    line.close()

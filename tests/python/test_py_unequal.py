@@ -291,3 +291,18 @@ def test_a_state_of_another_bucket_is_refused():
         batches(pipeline.bucket("tokens", groups=7), state=state)
     with pytest.raises(ValueError, match="state"):
         batches(pipeline, state=state)
+
+
+def test_a_state_goes_on_only_where_lengths_are_the_same(tmp_path):
+    """They decide the order, and no name tells them."""
+    for i in range(40):
+        (tmp_path / f"{i:02}.bin").write_bytes(b"x" * (i + 1))
+    pipeline = mr.files(str(tmp_path), extensions=[".bin"]).batch(4).bucket(groups=2)
+    with pipeline.loader(epochs=1) as loader:
+        next(loader)
+        state = loader.state_dict()
+    with pipeline.loader(epochs=1, state=state) as loader:
+        assert sum(batch.size for batch in loader) == 36
+    (tmp_path / "07.bin").write_bytes(b"x" * 1000)
+    with pytest.raises(ValueError, match="dataset"):
+        pipeline.loader(epochs=1, state=state)
