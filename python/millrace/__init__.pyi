@@ -256,7 +256,7 @@ def redis_stream(url: str, keys: str | Sequence[str], quantum: int = 1, from_: i
     Fields: value (bytes), or the members of `schema`; label (int64); on request key (bytes), time (int64) and index (int64); with "rehearse" also is_replay (uint8) and weight (float32), and on request extra (float32, of varying length: what the trainer gave back). Needs Redis 7. Each key is a partition; `quantum` entries of each are taken in turn, whatever comes first (docs/streams.md). Entries are numbered from 0 in the order in which they were added. There are no consumer groups, and nothing is written to the server. An entry without the field `value`, or whose label or time is no whole number, is a bad sample. Entries may be trimmed, but not deleted one by one. A server that is away is tried again.
 
     Parameters:
-        url: The server: redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], or redis+unix://[[USER]:PASSWORD@]/PATH[?db=DB].
+        url: The server: redis://[[USER]:PASSWORD@]HOST[:PORT][/DB], rediss:// with TLS, or redis+unix://[[USER]:PASSWORD@]/PATH[?db=DB].
         keys: The streams' keys: partition 0, partition 1 and so on.
         quantum: How many entries are taken of a partition before it is the next one's turn. Default: 1.
         from: The number of the first entry, in each partition. Entries are numbered from 0 as they were added, also where the oldest are gone. Default: 0.
