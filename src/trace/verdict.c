@@ -159,11 +159,16 @@ static bool is_crowded(mr_verdict *v, const mr_figures *f) {
     return true;
 }
 
+/* A consumer in the host's language wants its lock too: what looks like its own time is waiting. */
+static bool is_lock_taken(const mr_verdict *v, const mr_figures *f) {
+    return is_contended(f) && v->model.host < 1.1 * v->rate;
+}
+
 static bool is_fed(mr_verdict *v, const mr_figures *f) {
-    if (v->stall >= fed) {
+    bool time_to_spare = v->idle >= spare;
+    if (v->stall >= fed || (!time_to_spare && is_lock_taken(v, f))) {
         return false;
     }
-    bool time_to_spare = v->idle >= spare;
     conclude(v, time_to_spare ? MR_BOUND_CONSUMER : MR_BOUND_BALANCED,
              time_to_spare ? "consumer-bound" : "balanced");
     evidence(

@@ -133,7 +133,7 @@ def callbacks(x):
 
 @pytest.mark.parametrize("function", [numpy_below, callbacks])
 def test_code_below_python_belongs_to_its_op(tmp_path, function):
-    pipeline = mr.synthetic(samples=400, shape=[8]).map(function).batch(8)
+    pipeline = mr.synthetic(samples=4000, shape=[8]).map(function).batch(8)
     functions = traced(pipeline, tmp_path / "trace", threads=2).figures["functions"]
     if not are_probed(functions):
         return

@@ -314,6 +314,11 @@ TEST(lock_bound_map) {
     f.cpu = 6;                        /* also on a busy machine */
     f.preempted = 3000;
     expect(&f, MR_BOUND_HOST, MR_ADVISE_PROCESSES);
+    f.cpu = 12.3;
+    f.preempted = 0;
+    f.wait = 0; /* and where the consumer waits for the lock instead of for batches */
+    f.consume = f.seconds;
+    CHECK_INT(judge(&f).bound, ==, MR_BOUND_HOST);
 }
 
 /* 10 ms of sleep in a function of Python, which gives the lock up. */
