@@ -11,14 +11,14 @@
 typedef struct mr_compiler {
     mr_pipeline *pipeline;
     mr_tables tables;
-    bool is_child;      /* of a mix */
-    int32_t ops_room;   /* ops that there is memory for */
-    int32_t room;       /* slots that there is memory for: in the next five and in the pipeline's */
-    const char **names; /* of each slot after the ops so far */
+    bool is_child;    /* of a mix */
+    int32_t ops_room; /* ops that there is memory for */
+    int32_t room; /* variables that there is memory for: in the next five and in the pipeline's */
+    const char **names; /* of each variable after the ops so far */
     mr_kind *kinds;
-    mr_type *types; /* of each slot after the ops so far */
-    bool *touched;  /* slots that are not as the source filled them */
-    int32_t *now;   /* the sample after the ops so far: slots, in order */
+    mr_type *types; /* of each variable after the ops so far */
+    bool *touched;  /* variables that are not as the source filled them */
+    int32_t *now;   /* the sample after the ops so far: variables, in order */
     int32_t n_now;
     int32_t inserted[2]; /* where "cache" became ops that the document's list does not have */
     int32_t n_inserted;
@@ -56,9 +56,9 @@ mr_status mr_write_stream(const mr_pipeline *p, json_t *document);
 void mr_hash_stream(const mr_pipeline *p, mr_hasher *hasher);
 
 /* ---- pipeline_fields.c ---- */
-/* The fields that an op's parameters name, or the first; `slots` has room for all there are. */
+/* The fields that an op's parameters name, or the first; `variables` has room for all there are. */
 typedef struct mr_choice {
-    int32_t *slots;
+    int32_t *variables;
     int32_t n;
     json_t *given; /* NULL: nothing is named */
     bool is_first; /* the first field alone is named, which goes without saying */
@@ -69,7 +69,7 @@ mr_status mr_choose_fields(const mr_compiler *c, json_t *params, const char *whe
  * sample's order. */
 mr_status mr_choose_by(const mr_compiler *c, const char *name, const char *where, mr_choice *out);
 mr_status mr_compile_fields(mr_compiler *c); /* those that are delivered */
-mr_status mr_find_wanted(mr_compiler *c);    /* slots that somebody has a use for */
+mr_status mr_find_wanted(mr_compiler *c);    /* variables that somebody has a use for */
 
 /* ---- pipeline_kinds.c ---- */
 mr_status mr_compile_kinds(mr_compiler *c, json_t *document);
@@ -91,7 +91,7 @@ mr_status mr_add_warning(mr_compiler *c, const char *text);
 /* Random ops that were probably meant to draw alike. */
 mr_status mr_warn_of_twins(mr_compiler *c);
 
-/* ---- pipeline_slots.c ---- */
+/* ---- pipeline_variables.c ---- */
 /* Who says which fields there will be; asked again where there was too little room. */
 typedef struct mr_field_maker {
     mr_status (*make)(void *user, mr_field *fields, int32_t capacity, int32_t *n, mr_error *err);
@@ -99,10 +99,10 @@ typedef struct mr_field_maker {
     bool touched; /* what they hold is made by an op */
 } mr_field_maker;
 
-/* Puts its fields into new slots, *n of them. */
-mr_status mr_add_slots(mr_compiler *c, const mr_field_maker *maker, int32_t *n);
+/* Puts its fields into new variables, *n of them. */
+mr_status mr_add_variables(mr_compiler *c, const mr_field_maker *maker, int32_t *n);
 mr_status mr_find_twice(const mr_field *fields, int32_t n, const char **twice, mr_error *err);
-mr_status mr_make_room(mr_compiler *c, int32_t n_slots);
+mr_status mr_make_room(mr_compiler *c, int32_t n_variables);
 void mr_compiler_free(mr_compiler *c); /* but for the pipeline */
 
 /* ---- pipeline_ops.c ---- */

@@ -211,10 +211,10 @@ void mr_pipeline_free(mr_pipeline *p) {
     mr_view_free(&p->view);
     mr_bucket_terms_free(&p->bucket);
     json_decref(p->kinds);
-    mr_free(p->slots);
+    mr_free(p->variables);
     mr_free(p->wanted);
     mr_free(p->fields);
-    mr_free(p->field_slot);
+    mr_free(p->field_variable);
     mr_collations_free(p);
     mr_tables_free(&p->tables);
     mr_free(p);

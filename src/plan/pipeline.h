@@ -37,13 +37,13 @@ typedef struct mr_op_node {
     const mr_op_class *class;
     void *params;
     uint32_t flags;         /* of the op with these parameters */
-    int32_t field;          /* slot; of an op on whole samples, its first input */
+    int32_t field;          /* variable; of an op on whole samples, its first input */
     const char *field_name; /* as it is called here */
     mr_kind kind;           /* of the field */
     bool named;             /* the document names the field */
     int32_t call;           /* which op of the document it comes from: see mr_op_call */
     int32_t group;          /* one number for all that come from one; -1: it works on one field */
-    int32_t *inputs;        /* an op on whole samples: slots; a cache: what it keeps */
+    int32_t *inputs;        /* an op on whole samples: variables; a cache: what it keeps */
     int32_t n_inputs;
     int32_t first_output, n_outputs; /* likewise */
     uint32_t op_word;                /* see core/philox.h */
@@ -104,11 +104,11 @@ struct mr_pipeline {
     int32_t n_children; /* 0: no mix */
     int32_t first_op;   /* of a child, in the mix's list */
 
-    /* Fields as the source, which has the first slots, or an op on whole samples gives them. */
-    mr_field *slots;
-    bool *wanted; /* of each slot: delivered, used by an op, or kept by a cache */
+    /* Fields as the source, which has the first variables, or an op on whole samples gives them. */
+    mr_field *variables;
+    bool *wanted; /* of each variable: delivered, used by an op, or kept by a cache */
     int32_t n_source_fields;
-    int32_t n_slots;
+    int32_t n_variables;
 
     mr_op_node *ops;
     int32_t n_ops;
@@ -122,8 +122,8 @@ struct mr_pipeline {
 
     bool reads_rest; /* ops before a cache read fields of the source other than the first */
 
-    mr_field *fields;    /* as delivered: type after the last op */
-    int32_t *field_slot; /* slot */
+    mr_field *fields;        /* as delivered: type after the last op */
+    int32_t *field_variable; /* variable */
     int32_t n_fields;
     mr_collation *collations; /* of a mix: its first child's */
     int32_t n_collations;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline_arrange.c - ops that say which fields a sample has and what they are called. They are
- * done with when the pipeline is compiled: slots stay where they are, only the list of those that
- * make up the sample changes, and the names that later ops know them by. */
+ * done with when the pipeline is compiled: variables stay where they are, only the list of those
+ * that make up the sample changes, and the names that later ops know them by. */
 #include "plan/compiler.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct arrangement {
 
 static void take_fields(const mr_compiler *c, mr_field *in) {
     for (int32_t i = 0; i < c->n_now; i++) {
-        in[i] = c->pipeline->slots[c->now[i]];
+        in[i] = c->pipeline->variables[c->now[i]];
         in[i].name = c->names[c->now[i]];
         in[i].type = c->types[c->now[i]];
     }
@@ -37,16 +37,16 @@ static mr_status check_answer(const mr_compiler *c, const arrangement *a) {
     return twice ? mr_fail(c->err, MR_E_PARAM, "two fields would be called \"%s\"", twice) : MR_OK;
 }
 
-/* from is made the slots that it means. */
+/* from is made the variables that it means. */
 static void apply(mr_compiler *c, const arrangement *a) {
-    int32_t *slots = a->from;
+    int32_t *variables = a->from;
     for (int32_t i = 0; i < a->n; i++) {
-        slots[i] = c->now[a->from[i]];
+        variables[i] = c->now[a->from[i]];
     }
     for (int32_t i = 0; i < a->n; i++) {
-        c->now[i] = slots[i];
-        c->names[slots[i]] = a->out[i].name;
-        c->pipeline->slots[slots[i]].optional = a->out[i].optional;
+        c->now[i] = variables[i];
+        c->names[variables[i]] = a->out[i].name;
+        c->pipeline->variables[variables[i]].optional = a->out[i].optional;
     }
     c->n_now = a->n;
 }

@@ -8,13 +8,13 @@
 #include "core/pattern.h"
 
 /* Whether the document delivers the field, and not because it was asked for as an extra. */
-static bool goes_without_saying(const mr_compiler *c, int32_t slot) {
+static bool goes_without_saying(const mr_compiler *c, int32_t variable) {
     const mr_strings *listed = &c->pipeline->settings.fields;
     bool found = listed->n == 0;
     for (int32_t i = 0; i < listed->n && !found; i++) {
-        found = mr_pattern_fits(listed->v[i], c->names[slot]);
+        found = mr_pattern_fits(listed->v[i], c->names[variable]);
     }
-    return found && !c->pipeline->slots[slot].optional;
+    return found && !c->pipeline->variables[variable].optional;
 }
 
 /* Those that are named, or all that are delivered. */
@@ -22,10 +22,11 @@ static void take_inputs(const mr_compiler *c, mr_op_node *node, const mr_choice 
                         mr_field *fields) {
     int32_t n = choice->given ? choice->n : c->n_now;
     for (int32_t i = 0; i < n; i++) {
-        int32_t slot = choice->given ? choice->slots[i] : c->now[i];
-        if (choice->given || goes_without_saying(c, slot)) {
-            fields[node->n_inputs] = (mr_field){.name = c->names[slot], .type = c->types[slot]};
-            node->inputs[node->n_inputs++] = slot;
+        int32_t variable = choice->given ? choice->variables[i] : c->now[i];
+        if (choice->given || goes_without_saying(c, variable)) {
+            fields[node->n_inputs] =
+                (mr_field){.name = c->names[variable], .type = c->types[variable]};
+            node->inputs[node->n_inputs++] = variable;
         }
     }
 }
@@ -79,9 +80,9 @@ mr_status mr_check_after_batch(const mr_compiler *c, const mr_op_class *op) {
     return MR_E_PARAM;
 }
 
-static bool is_delivered(const mr_pipeline *p, int32_t slot) {
+static bool is_delivered(const mr_pipeline *p, int32_t variable) {
     for (int32_t i = 0; i < p->n_fields; i++) {
-        if (p->field_slot[i] == slot) {
+        if (p->field_variable[i] == variable) {
             return true;
         }
     }

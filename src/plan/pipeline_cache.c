@@ -43,8 +43,8 @@ static mr_status check_prefix(const mr_compiler *c, const mr_op_node *cache) {
 
 /* Kept is what took work: what ops made, and what was read. The fields beside a file's bytes
  * (labels, names) come from the source again. */
-static bool is_kept(const mr_compiler *c, int32_t slot) {
-    return slot == 0 || c->touched[slot] || !mr_source_fills_rest(c->pipeline->source);
+static bool is_kept(const mr_compiler *c, int32_t variable) {
+    return variable == 0 || c->touched[variable] || !mr_source_fills_rest(c->pipeline->source);
 }
 
 /* What was made of labels and names changes with them, and so must what names it in the store. */

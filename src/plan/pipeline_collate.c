@@ -61,9 +61,9 @@ mr_status mr_plan_collate(mr_compiler *c, mr_op_node *node) {
 }
 
 /* ---- When it is known what is delivered ---- */
-static int32_t delivered_as(const mr_pipeline *p, int32_t slot) {
+static int32_t delivered_as(const mr_pipeline *p, int32_t variable) {
     int32_t i = 0;
-    while (i < p->n_fields - 1 && p->field_slot[i] != slot) {
+    while (i < p->n_fields - 1 && p->field_variable[i] != variable) {
         i++;
     }
     return i; /* one of them is: see mr_check_batch_fields */

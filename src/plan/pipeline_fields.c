@@ -9,7 +9,7 @@
 #include "core/memory.h"
 #include "core/pattern.h"
 
-/* The slot of a field of the sample as it is now, or -1. */
+/* The variable of a field of the sample as it is now, or -1. */
 static int32_t find_field(const mr_compiler *c, const char *name) {
     for (int32_t i = 0; i < c->n_now; i++) {
         if (strcmp(c->names[c->now[i]], name) == 0) {
@@ -35,29 +35,31 @@ static mr_status unknown_field(const mr_compiler *c, const char *name, const cha
     mr_error_at_json(c->err, where);
     mr_fail(c->err, MR_E_PARAM, "there is no field \"%s\"", shown);
     mr_hint(c->err, "%s has: %s",
-            p->n_slots > p->n_source_fields ? "the sample" : source_words(p, words, sizeof words),
+            p->n_variables > p->n_source_fields ? "the sample"
+                                                : source_words(p, words, sizeof words),
             list);
     return MR_E_PARAM;
 }
 
-static void add_once(mr_choice *choice, int32_t slot) {
+static void add_once(mr_choice *choice, int32_t variable) {
     for (int32_t i = 0; i < choice->n; i++) {
-        if (choice->slots[i] == slot) {
+        if (choice->variables[i] == variable) {
             return;
         }
     }
-    choice->slots[choice->n++] = slot;
+    choice->variables[choice->n++] = variable;
 }
 
 /* Optional fields are there for those who name them. */
-static bool fits(const mr_compiler *c, int32_t slot, const char *pattern) {
-    return !c->pipeline->slots[slot].optional && mr_pattern_fits(pattern, c->names[slot]);
+static bool fits(const mr_compiler *c, int32_t variable, const char *pattern) {
+    return !c->pipeline->variables[variable].optional &&
+           mr_pattern_fits(pattern, c->names[variable]);
 }
 
 mr_status mr_choose_by(const mr_compiler *c, const char *name, const char *where, mr_choice *out) {
-    int32_t slot = find_field(c, name), before = out->n;
-    if (slot >= 0) {
-        add_once(out, slot);
+    int32_t variable = find_field(c, name), before = out->n;
+    if (variable >= 0) {
+        add_once(out, variable);
         return MR_OK;
     }
     for (int32_t i = 0; mr_is_pattern(name) && i < c->n_now; i++) {
@@ -90,35 +92,35 @@ mr_status mr_choose_fields(const mr_compiler *c, json_t *params, const char *whe
                            mr_choice *out) {
     json_t *given = params ? json_object_get(params, "field") : NULL;
     char path[160];
-    out->slots = mr_zalloc((size_t)c->n_now, sizeof *out->slots);
-    if (!out->slots) {
-        return mr_fail_memory(c->err, (size_t)c->n_now * sizeof *out->slots);
+    out->variables = mr_zalloc((size_t)c->n_now, sizeof *out->variables);
+    if (!out->variables) {
+        return mr_fail_memory(c->err, (size_t)c->n_now * sizeof *out->variables);
     }
     if (!given) {
-        out->slots[out->n++] = c->now[0];
+        out->variables[out->n++] = c->now[0];
         return MR_OK;
     }
     snprintf(path, sizeof path, "%s.field", where);
     MR_TRY(choose_given(c, given, path, out));
     out->given = given;
-    out->is_first = json_is_string(given) && out->n == 1 && out->slots[0] == c->now[0] &&
+    out->is_first = json_is_string(given) && out->n == 1 && out->variables[0] == c->now[0] &&
                     !mr_is_pattern(json_string_value(given));
     return MR_OK;
 }
 
 /* ---- Delivered fields ---- */
-static void deliver(mr_compiler *c, int32_t slot) {
+static void deliver(mr_compiler *c, int32_t variable) {
     mr_pipeline *p = c->pipeline;
-    p->fields[p->n_fields] = p->slots[slot];
-    p->fields[p->n_fields].name = c->names[slot];
-    p->fields[p->n_fields].type = c->types[slot];
-    p->field_slot[p->n_fields] = slot;
+    p->fields[p->n_fields] = p->variables[variable];
+    p->fields[p->n_fields].name = c->names[variable];
+    p->fields[p->n_fields].type = c->types[variable];
+    p->field_variable[p->n_fields] = variable;
     p->n_fields++;
 }
 
-static bool is_delivered(const mr_pipeline *p, int32_t slot) {
+static bool is_delivered(const mr_pipeline *p, int32_t variable) {
     for (int32_t i = 0; i < p->n_fields; i++) {
-        if (p->field_slot[i] == slot) {
+        if (p->field_variable[i] == variable) {
             return true;
         }
     }
@@ -133,8 +135,8 @@ static mr_status deliver_named(mr_compiler *c, int32_t i, mr_choice *choice) {
     choice->n = 0;
     MR_TRY(mr_choose_by(c, name, where, choice));
     for (int32_t k = 0; k < choice->n; k++) {
-        if (!is_delivered(p, choice->slots[k])) {
-            deliver(c, choice->slots[k]);
+        if (!is_delivered(p, choice->variables[k])) {
+            deliver(c, choice->variables[k]);
         } else if (!mr_is_pattern(name)) {
             mr_error_at_json(c->err, where);
             return mr_fail(c->err, MR_E_PARAM, "field \"%s\" is listed twice", name);
@@ -144,26 +146,27 @@ static mr_status deliver_named(mr_compiler *c, int32_t i, mr_choice *choice) {
 }
 
 static mr_status deliver_listed(mr_compiler *c) {
-    mr_choice choice = {.slots = mr_zalloc((size_t)c->n_now, sizeof *choice.slots)};
-    mr_status status =
-        choice.slots ? MR_OK : mr_fail_memory(c->err, (size_t)c->n_now * sizeof *choice.slots);
+    mr_choice choice = {.variables = mr_zalloc((size_t)c->n_now, sizeof *choice.variables)};
+    mr_status status = choice.variables
+                           ? MR_OK
+                           : mr_fail_memory(c->err, (size_t)c->n_now * sizeof *choice.variables);
     for (int32_t i = 0; status == MR_OK && i < c->pipeline->settings.fields.n; i++) {
         status = deliver_named(c, i, &choice);
     }
-    mr_free(choice.slots);
+    mr_free(choice.variables);
     return status;
 }
 
 mr_status mr_compile_fields(mr_compiler *c) {
     mr_pipeline *p = c->pipeline;
     p->fields = mr_zalloc((size_t)c->n_now, sizeof *p->fields);
-    p->field_slot = mr_zalloc((size_t)c->n_now, sizeof *p->field_slot);
-    if (!p->fields || !p->field_slot) {
+    p->field_variable = mr_zalloc((size_t)c->n_now, sizeof *p->field_variable);
+    if (!p->fields || !p->field_variable) {
         return mr_fail_memory(c->err, (size_t)c->n_now * sizeof *p->fields);
     }
     MR_TRY(deliver_listed(c));
     for (int32_t i = 0; p->settings.fields.n == 0 && i < c->n_now; i++) {
-        if (!p->slots[c->now[i]].optional) {
+        if (!p->variables[c->now[i]].optional) {
             deliver(c, c->now[i]);
         }
     }
@@ -174,12 +177,12 @@ mr_status mr_compile_fields(mr_compiler *c) {
 /* What an op takes is wanted even if nobody takes what it makes: it may fail on it. */
 mr_status mr_find_wanted(mr_compiler *c) {
     mr_pipeline *p = c->pipeline;
-    p->wanted = mr_zalloc((size_t)p->n_slots, sizeof *p->wanted);
+    p->wanted = mr_zalloc((size_t)p->n_variables, sizeof *p->wanted);
     if (!p->wanted) {
-        return mr_fail_memory(c->err, (size_t)p->n_slots);
+        return mr_fail_memory(c->err, (size_t)p->n_variables);
     }
     for (int32_t i = 0; i < p->n_fields; i++) {
-        p->wanted[p->field_slot[i]] = true;
+        p->wanted[p->field_variable[i]] = true;
     }
     for (const mr_op_node *node = p->ops; node < p->ops + p->n_ops; node++) {
         for (int32_t k = 0; k < node->n_inputs; k++) {

@@ -6,7 +6,7 @@
 
 static bool has_image(const mr_compiler *c, const mr_choice *choice) {
     for (int32_t i = 0; i < choice->n; i++) {
-        if (!mr_kind_follows(c->kinds[choice->slots[i]])) {
+        if (!mr_kind_follows(c->kinds[choice->variables[i]])) {
             return true;
         }
     }
@@ -68,7 +68,7 @@ mr_status mr_plan_follow(mr_compiler *c, mr_op_node *node, const mr_choice *choi
     MR_TRY(check_type(node, &c->types[node->field], c->err));
     node->in = node->out = c->types[node->field];
     node->out.dims[0] = node->kind == MR_KIND_BOXES ? -1 : node->in.dims[0];
-    node->min_visible = mr_min_visible(c, c->pipeline->slots[node->field].name);
+    node->min_visible = mr_min_visible(c, c->pipeline->variables[node->field].name);
     c->types[node->field] = node->out;
     c->touched[node->field] = true;
     return MR_OK;

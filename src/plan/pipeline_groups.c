@@ -17,7 +17,7 @@ static bool is_barrier(const mr_op_node *node) {
 }
 
 /* What ordering needs: for each node the next of its field before a barrier, and whether it is the
- * first of them; for each slot the node seen last. */
+ * first of them; for each variable the node seen last. */
 typedef struct ordering {
     mr_op_node *from;
     int32_t *next, *last;
@@ -25,7 +25,7 @@ typedef struct ordering {
 } ordering;
 
 static void link_fields(const mr_pipeline *p, ordering *o) {
-    for (int32_t i = 0; i < p->n_slots; i++) {
+    for (int32_t i = 0; i < p->n_variables; i++) {
         o->last[i] = -1;
     }
     for (int32_t i = 0, begin = 0; i < p->n_ops; i++) {
@@ -82,7 +82,8 @@ mr_status mr_order_ops(mr_compiler *c) {
         return MR_OK;
     }
     ordering o = {mr_zalloc(n, sizeof *o.from), mr_zalloc(n, sizeof *o.next),
-                  mr_zalloc((size_t)p->n_slots, sizeof *o.last), mr_zalloc(n, sizeof *o.follows)};
+                  mr_zalloc((size_t)p->n_variables, sizeof *o.last),
+                  mr_zalloc(n, sizeof *o.follows)};
     bool whole = o.from && o.next && o.last && o.follows;
     if (whole) {
         link_fields(p, &o);

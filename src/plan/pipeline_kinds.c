@@ -79,9 +79,9 @@ mr_status mr_compile_kinds(mr_compiler *c, json_t *document) {
     return MR_OK;
 }
 
-static bool had_slot(const mr_pipeline *p, const char *name) {
-    for (int32_t i = 0; i < p->n_slots; i++) {
-        if (strcmp(p->slots[i].name, name) == 0) {
+static bool had_variable(const mr_pipeline *p, const char *name) {
+    for (int32_t i = 0; i < p->n_variables; i++) {
+        if (strcmp(p->variables[i].name, name) == 0) {
             return true;
         }
     }
@@ -93,7 +93,7 @@ mr_status mr_check_kinds(mr_compiler *c) {
     const char *field;
     json_t *word;
     json_object_foreach(c->pipeline->kinds, field, word) {
-        if (!had_slot(c->pipeline, field)) {
+        if (!had_variable(c->pipeline, field)) {
             char shown[64], text[128];
             mr_text_escape(shown, sizeof shown, field);
             snprintf(text, sizeof text, "kinds has \"%s\", but there is no such field", shown);

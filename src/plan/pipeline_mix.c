@@ -224,7 +224,7 @@ static mr_status check_batch_op(const mr_compiler *c, const mr_pipeline *child, 
     }
     for (int32_t f = 0; !node->class->collate && f < child->n_fields; f++) {
         for (int32_t k = 0; k < node->n_inputs; k++) {
-            if (child->field_slot[f] == node->inputs[k] &&
+            if (child->field_variable[f] == node->inputs[k] &&
                 mr_type_bytes(&child->fields[f].type) < 0) {
                 mr_error_at_json(c->err, "$.source.mix");
                 return mr_fail(

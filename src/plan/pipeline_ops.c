@@ -91,12 +91,12 @@ static mr_status make_ops_room(mr_compiler *c, int32_t n) {
     return MR_OK;
 }
 
-static mr_op_node *add_node(mr_compiler *c, const mr_op_node *like, int32_t slot) {
+static mr_op_node *add_node(mr_compiler *c, const mr_op_node *like, int32_t variable) {
     mr_op_node *node = &c->pipeline->ops[c->pipeline->n_ops++]; /* freed with the pipeline */
     *node = *like;
-    node->field = slot;
-    node->field_name = c->names[slot];
-    node->kind = c->kinds[slot];
+    node->field = variable;
+    node->field_name = c->names[variable];
+    node->kind = c->kinds[variable];
     return node;
 }
 
@@ -106,7 +106,7 @@ static mr_status compile_on_fields(mr_compiler *c, mr_op_node *like, json_t *par
     MR_TRY(make_ops_room(c, c->pipeline->n_ops + choice->n));
     like->group = choice->n > 1 ? c->pipeline->n_groups++ : -1;
     for (int32_t i = 0; i < choice->n; i++) {
-        mr_op_node *node = add_node(c, like, choice->slots[i]);
+        mr_op_node *node = add_node(c, like, choice->variables[i]);
         MR_TRY(fill_op(c, node, params, where));
         MR_TRY(mr_kind_follows(node->kind) ? mr_plan_follow(c, node, choice) : plan_op(c, node));
     }
@@ -117,7 +117,7 @@ static mr_status compile_on_fields(mr_compiler *c, mr_op_node *like, json_t *par
 static mr_status compile_on_samples(mr_compiler *c, const mr_op_node *like, json_t *params,
                                     const char *where, const mr_choice *choice) {
     MR_TRY(make_ops_room(c, c->pipeline->n_ops + 1));
-    mr_op_node *node = add_node(c, like, choice->slots[0]);
+    mr_op_node *node = add_node(c, like, choice->variables[0]);
     MR_TRY(fill_op(c, node, params, where));
     return mr_plan_sample(c, node, node->named ? choice : NULL);
 }
@@ -127,7 +127,7 @@ static mr_status compile_on_batches(mr_compiler *c, const mr_op_node *like, json
                                     const char *where, const mr_choice *choice, bool *is_one) {
     mr_pipeline *p = c->pipeline;
     MR_TRY(make_ops_room(c, p->n_ops + 1));
-    mr_op_node *node = add_node(c, like, choice->slots[0]);
+    mr_op_node *node = add_node(c, like, choice->variables[0]);
     MR_TRY(fill_op(c, node, params, where));
     *is_one = (node->flags & MR_OP_BATCH) != 0;
     if (*is_one) {
@@ -144,7 +144,7 @@ static mr_status compile_collating(mr_compiler *c, const mr_op_node *like, json_
                                    const char *where, const mr_choice *choice) {
     MR_TRY(make_ops_room(c, c->pipeline->n_ops + choice->n));
     for (int32_t i = 0; i < choice->n; i++) {
-        mr_op_node *node = add_node(c, like, choice->slots[i]);
+        mr_op_node *node = add_node(c, like, choice->variables[i]);
         MR_TRY(fill_op(c, node, params, where));
         MR_TRY(mr_plan_collate(c, node));
     }
@@ -218,7 +218,7 @@ static mr_status compile_op(mr_compiler *c, json_t *item, int32_t index) {
     if (status == MR_OK) {
         status = compile_call(c, op, params, where, &choice);
     }
-    mr_free(choice.slots);
+    mr_free(choice.variables);
     return status;
 }
 

@@ -13,9 +13,9 @@ typedef struct question {
     mr_field *in;
 } question;
 
-static bool is_input(const mr_op_node *node, int32_t slot) {
+static bool is_input(const mr_op_node *node, int32_t variable) {
     for (int32_t i = 0; i < node->n_inputs; i++) {
-        if (node->inputs[i] == slot) {
+        if (node->inputs[i] == variable) {
             return true;
         }
     }
@@ -26,11 +26,11 @@ static void take_inputs(const mr_compiler *c, mr_op_node *node, const mr_choice 
                         mr_field *in) {
     node->n_inputs = choice ? choice->n : c->n_now;
     for (int32_t i = 0; i < node->n_inputs; i++) {
-        int32_t slot = choice ? choice->slots[i] : c->now[i];
-        in[i] = c->pipeline->slots[slot];
-        in[i].name = c->names[slot];
-        in[i].type = c->types[slot];
-        node->inputs[i] = slot;
+        int32_t variable = choice ? choice->variables[i] : c->now[i];
+        in[i] = c->pipeline->variables[variable];
+        in[i].name = c->names[variable];
+        in[i].type = c->types[variable];
+        node->inputs[i] = variable;
     }
 }
 
@@ -74,8 +74,8 @@ static mr_status plan(mr_compiler *c, mr_op_node *node, const mr_choice *choice,
     question q = {node, in};
     const mr_field_maker maker = {ask, &q, true};
     take_inputs(c, node, choice, in);
-    node->first_output = c->pipeline->n_slots;
-    MR_TRY(mr_add_slots(c, &maker, &node->n_outputs));
+    node->first_output = c->pipeline->n_variables;
+    MR_TRY(mr_add_variables(c, &maker, &node->n_outputs));
     if (node->named && node->n_inputs == 1 && node->n_outputs > 1) {
         return mr_fail(c->err, MR_E_INTERNAL, "the op gives %d fields", node->n_outputs);
     }

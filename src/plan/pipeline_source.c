@@ -16,7 +16,7 @@ static mr_status describe(void *user, mr_field *fields, int32_t capacity, int32_
 static mr_status add_fields(mr_compiler *c) {
     const mr_field_maker maker = {describe, c->pipeline, false};
     MR_TRY(mr_make_room(c, 8));
-    MR_TRY(mr_add_slots(c, &maker, &c->pipeline->n_source_fields));
+    MR_TRY(mr_add_variables(c, &maker, &c->pipeline->n_source_fields));
     for (; c->n_now < c->pipeline->n_source_fields; c->n_now++) {
         c->now[c->n_now] = c->n_now;
     }

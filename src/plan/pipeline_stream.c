@@ -45,8 +45,8 @@ static void offer_replay_fields(mr_compiler *c) {
     static const char *const names[] = {"is_replay", "weight"};
     for (int32_t i = 0; i < c->pipeline->n_source_fields; i++) {
         for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-            if (strcmp(c->pipeline->slots[i].name, names[k]) == 0) {
-                c->pipeline->slots[i].optional = false;
+            if (strcmp(c->pipeline->variables[i].name, names[k]) == 0) {
+                c->pipeline->variables[i].optional = false;
             }
         }
     }

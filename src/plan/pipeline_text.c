@@ -113,7 +113,7 @@ static void hash_op(const mr_pipeline *p, int32_t i, mr_hasher *hasher) {
     }
     bool on_several = node->class->run_sample || (node->flags & MR_OP_BATCH);
     for (int32_t k = 1; on_several && node->named && k < node->n_inputs; k++) {
-        mr_hasher_text(hasher, p->slots[node->inputs[k]].name);
+        mr_hasher_text(hasher, p->variables[node->inputs[k]].name);
     }
 }
 
@@ -145,7 +145,7 @@ static mr_status write_prefix(mr_pipeline *p, int32_t cache, mr_error *err) {
         hash_libraries(p->ops[i].class, p->ops[i].params, hasher);
     }
     for (int32_t k = 0; k < node->n_inputs; k++) {
-        mr_hasher_text(hasher, p->slots[node->inputs[k]].name);
+        mr_hasher_text(hasher, p->variables[node->inputs[k]].name);
     }
     node->prefix = mr_hasher_value(hasher);
     mr_hasher_free(hasher);
@@ -199,12 +199,12 @@ mr_status mr_write_stages(mr_pipeline *p, mr_error *err) {
     if (!p->stages || !p->stage_params) {
         return mr_fail_memory(err, n * sizeof *p->stages);
     }
-    MR_TRY(add_stage(p, 0, p->source->name, p->source->params, p->source_params, p->slots[0].name,
-                     &p->slots[0].type, err));
+    MR_TRY(add_stage(p, 0, p->source->name, p->source->params, p->source_params,
+                     p->variables[0].name, &p->variables[0].type, err));
     for (int32_t i = 0; i < p->n_ops; i++) {
         const mr_op_node *node = &p->ops[i];
         const char *field =
-            node->n_outputs > 0 ? p->slots[node->first_output].name : node->field_name;
+            node->n_outputs > 0 ? p->variables[node->first_output].name : node->field_name;
         MR_TRY(add_stage(p, i + 1, node->class->name, node->class->params, node->params, field,
                          &node->out, err));
     }

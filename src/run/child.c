@@ -129,7 +129,7 @@ static mr_status find_length(const mr_child *child, int32_t *field, mr_number_ki
     const mr_pipeline *p = child->pipeline;
     const char *name = p->bucket.field;
     int32_t f = 0;
-    while (name[0] && f < p->n_source_fields && strcmp(p->slots[f].name, name) != 0) {
+    while (name[0] && f < p->n_source_fields && strcmp(p->variables[f].name, name) != 0) {
         f++;
     }
     if (f == p->n_source_fields) {
@@ -141,7 +141,7 @@ static mr_status find_length(const mr_child *child, int32_t *field, mr_number_ki
         return MR_E_PARAM;
     }
     *field = f;
-    *kind = p->slots[f].type.n_dims == 0 ? MR_NUMBER_VALUE : MR_NUMBER_LENGTH;
+    *kind = p->variables[f].type.n_dims == 0 ? MR_NUMBER_VALUE : MR_NUMBER_LENGTH;
     return MR_OK;
 }
 

@@ -34,7 +34,7 @@ static bool are_few(const mr_loader *loader, const char *field) {
 static void add_child(const mr_loader *loader, const mr_child *child, json_t *all, bool *lost) {
     const mr_pipeline *pipeline = child->pipeline;
     for (int32_t k = 0; k < pipeline->n_source_fields; k++) {
-        const char *field = pipeline->slots[k].name;
+        const char *field = pipeline->variables[k].name;
         if (!json_object_get(all, field) && are_few(loader, field)) {
             mr_json_set(all, field, mr_loader_classes_of(loader, field, lost), lost);
         }

@@ -27,7 +27,7 @@ static const char *class_of(const mr_child *child, const char *field, int64_t i)
     const mr_dataset *dataset = &child->dataset;
     const mr_pipeline *pipeline = child->pipeline;
     for (int32_t k = 0; dataset->class->class_name && k < pipeline->n_source_fields; k++) {
-        if (strcmp(pipeline->slots[k].name, field) == 0) {
+        if (strcmp(pipeline->variables[k].name, field) == 0) {
             return dataset->class->class_name(dataset->state, k, i);
         }
     }

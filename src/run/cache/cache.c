@@ -215,9 +215,9 @@ static bool hash_rest(const mr_caches *caches, int64_t sample, mr_view *fields, 
     _Alignas(64) unsigned char memory[ROOM];
     size_t used = 0;
     for (int32_t f = 0; f < p->n_source_fields; f++) {
-        int64_t bytes = mr_type_bytes(&p->slots[f].type);
+        int64_t bytes = mr_type_bytes(&p->variables[f].type);
         bool fixed = bytes >= 0;
-        fields[f] = (mr_view){.type = p->slots[f].type, .size = fixed ? (size_t)bytes : 0};
+        fields[f] = (mr_view){.type = p->variables[f].type, .size = fixed ? (size_t)bytes : 0};
         fields[f].data = fixed ? memory + used : NULL;
         used += fields[f].size;
         if (used > ROOM) {

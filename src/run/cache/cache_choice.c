@@ -51,7 +51,7 @@ static int64_t bytes_of_sample(const mr_caches *caches, const mr_op_node *op, in
     mr_own_block own = {0};
     bool is_read = mr_dataset_is_read(dataset);
     for (int32_t f = 0; f < p->n_source_fields; f++) {
-        fields[f] = (mr_view){.type = p->slots[f].type, .size = f == 0 ? 0 : MR_UNWANTED};
+        fields[f] = (mr_view){.type = p->variables[f].type, .size = f == 0 ? 0 : MR_UNWANTED};
     }
     if (is_read && mr_dataset_fetch(dataset, sample, &own, NULL) < 0) {
         return 0;

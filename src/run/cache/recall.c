@@ -57,24 +57,24 @@ static bool fits(const mr_op_node *node, const mr_record *record) {
 /* Where an op can take rows from the store itself, the bytes are only checked; otherwise copied,
  * to their place in the batch if no later op changes them. */
 static mr_status load_field(mr_chain *chain, const mr_chain_job *job, const mr_cache *cache,
-                            int32_t slot, const mr_record *record, int32_t k, mr_view *out,
+                            int32_t variable, const mr_record *record, int32_t k, mr_view *out,
                             mr_error *err) {
     const mr_record_field *field = &record->fields[k];
-    bool fused = cache->node->fused_length > 1 && slot == cache->node->field;
-    bool final = chain->last_op[slot] < cache->op;
+    bool fused = cache->node->fused_length > 1 && variable == cache->node->field;
+    bool final = chain->last_op[variable] < cache->op;
     *out = (mr_view){.type = field->type, .size = field->size};
     if (fused) {
         chain->recall.in_place = true;
         out->data = (void *)(uintptr_t)field->data;
         return mr_record_copy(field, record->unpacked, NULL);
     }
-    MR_TRY(mr_chain_destination(chain, job, slot, final, out, err));
+    MR_TRY(mr_chain_destination(chain, job, variable, final, out, err));
     return mr_record_copy(field, record->unpacked, out->data);
 }
 
-static bool is_needed(const mr_chain *chain, const mr_cache *cache, int32_t slot) {
-    return chain->delivered_as[slot] >= 0 || chain->last_op[slot] > cache->op ||
-           chain->kept_by[slot] > cache->op;
+static bool is_needed(const mr_chain *chain, const mr_cache *cache, int32_t variable) {
+    return chain->delivered_as[variable] >= 0 || chain->last_op[variable] > cache->op ||
+           chain->kept_by[variable] > cache->op;
 }
 
 static mr_status load(mr_chain *chain, const mr_chain_job *job, const mr_cache *cache,
@@ -87,9 +87,9 @@ static mr_status load(mr_chain *chain, const mr_chain_job *job, const mr_cache *
         MR_TRY(mr_chain_fill_rest(chain, job, node, fields, err));
     }
     for (int32_t k = 0; k < node->n_inputs; k++) {
-        int32_t slot = node->inputs[k];
-        if (is_needed(chain, cache, slot)) {
-            MR_TRY(load_field(chain, job, cache, slot, record, k, &fields[slot], err));
+        int32_t variable = node->inputs[k];
+        if (is_needed(chain, cache, variable)) {
+            MR_TRY(load_field(chain, job, cache, variable, record, k, &fields[variable], err));
         }
     }
     return MR_OK;

@@ -69,11 +69,12 @@ static mr_status place_fixed(mr_chain *chain, const mr_chain_job *job, int32_t f
     return out->data ? MR_OK : mr_fail_memory(err, out->size);
 }
 
-/* Before somebody fills the slot. */
-static mr_status offer_memory(mr_chain *chain, const mr_chain_job *job, int32_t slot,
+/* Before somebody fills the variable. */
+static mr_status offer_memory(mr_chain *chain, const mr_chain_job *job, int32_t variable,
                               mr_view *value, mr_error *err) {
-    *value = (mr_view){.type = *mr_chain_slot_type(chain, slot)};
-    return chain->fixed_bytes[slot] >= 0 ? place_fixed(chain, job, slot, value, err) : MR_OK;
+    *value = (mr_view){.type = *mr_chain_variable_type(chain, variable)};
+    return chain->fixed_bytes[variable] >= 0 ? place_fixed(chain, job, variable, value, err)
+                                             : MR_OK;
 }
 
 static mr_status offer_source(mr_chain *chain, const mr_chain_job *job, mr_view *fields,
@@ -137,9 +138,9 @@ static mr_status fill(mr_chain *chain, mr_chain_job *job, mr_view *fields, mr_er
     return MR_OK;
 }
 
-static bool is_kept(const mr_op_node *cache, int32_t slot) {
+static bool is_kept(const mr_op_node *cache, int32_t variable) {
     for (int32_t k = 0; k < cache->n_inputs; k++) {
-        if (cache->inputs[k] == slot) {
+        if (cache->inputs[k] == variable) {
             return true;
         }
     }
@@ -305,7 +306,7 @@ static mr_status run_fused(mr_chain *chain, const mr_chain_job *job, int32_t i, 
     return MR_OK;
 }
 
-/* An op on a whole sample fills new slots, as the source fills the first ones. */
+/* An op on a whole sample fills new variables, as the source fills the first ones. */
 static mr_status run_sample(mr_chain *chain, const mr_chain_job *job, int32_t i, mr_view *fields,
                             mr_error *err) {
     const mr_op_node *node = &chain->pipeline->ops[i];

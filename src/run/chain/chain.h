@@ -41,13 +41,14 @@ typedef struct mr_chain {
     mr_sizes *sizes;        /* one per op, of its results where it is fused */
     mr_arena data;          /* what lives for a sample: intermediate results */
     mr_arena scratch;       /* what lives for one op's run */
-    int32_t *delivered_as;  /* slot to delivered field, or -1 */
-    int32_t *last_op;       /* of a slot, or -1 */
-    int32_t *kept_by;       /* the last cache that keeps the slot, or -1 */
-    int64_t *fixed_bytes;   /* of a slot as it is first filled, or -1: varies */
-    int32_t *wanted_fields; /* of the source: slots in order */
+    int32_t *delivered_as;  /* variable to delivered field, or -1 */
+    int32_t *last_op;       /* of a variable, or -1 */
+    int32_t *kept_by;       /* the last cache that keeps the variable, or -1 */
+    int64_t *fixed_bytes;   /* of a variable as it is first filled, or -1: varies */
+    int32_t *wanted_fields; /* of the source: variables in order */
     int32_t n_wanted;
-    mr_view *values;   /* of the sample at hand, one per slot; those that nobody wants stay empty */
+    mr_view
+        *values; /* of the sample at hand, one per variable; those that nobody wants stay empty */
     mr_view *inputs;   /* of an op on whole samples, or of a cache */
     bool gathers;      /* many samples at once: see mr_chain_gather */
     mr_column *to;     /* where to */
@@ -94,9 +95,10 @@ mr_status mr_chain_gather(mr_chain *chain, mr_batch *batch, int64_t batch_number
                           const mr_block *const *blocks, const int64_t *samples, int64_t first,
                           int64_t n, mr_error *err);
 
-/* Where chain.takes_rows: all ops on n samples at once. columns has one entry for each slot; those
- * of the source's wanted fields hold the samples' values, dense, and a field that no op changes may
- * lie in the batch already. Delivered fields come to lie in the batch's slots from `first` on. */
+/* Where chain.takes_rows: all ops on n samples at once. columns has one entry for each variable;
+ * those of the source's wanted fields hold the samples' values, dense, and a field that no op
+ * changes may lie in the batch already. Delivered fields come to lie in the batch's slots from
+ * `first` on. */
 mr_status mr_chain_run_rows(mr_chain *chain, mr_batch *batch, int64_t first, int64_t n,
                             mr_column *columns, mr_error *err);
 
@@ -125,11 +127,11 @@ static inline bool mr_chain_is_done(const mr_chain *chain, int32_t i) {
     return chain->dataset->mapping && chain->dataset->mapping->done[i];
 }
 
-/* What the source or an op on whole samples puts into a slot. */
-static inline const mr_type *mr_chain_slot_type(const mr_chain *chain, int32_t slot) {
+/* What the source or an op on whole samples puts into a variable. */
+static inline const mr_type *mr_chain_variable_type(const mr_chain *chain, int32_t variable) {
     const mr_mapping *mapping = chain->dataset->mapping;
-    return mapping && mapping->is_mapped[slot] ? &mapping->types[slot]
-                                               : &chain->pipeline->slots[slot].type;
+    return mapping && mapping->is_mapped[variable] ? &mapping->types[variable]
+                                                   : &chain->pipeline->variables[variable].type;
 }
 
 /* Makes calls[i] one for the job's sample. */

@@ -6,7 +6,7 @@
 #include "core/error.h"
 
 static mr_status make_maps(mr_chain *chain, mr_error *err) {
-    size_t n = (size_t)chain->pipeline->n_slots;
+    size_t n = (size_t)chain->pipeline->n_variables;
     chain->delivered_as = mr_zalloc(n, sizeof *chain->delivered_as);
     chain->last_op = mr_zalloc(n, sizeof *chain->last_op);
     chain->kept_by = mr_zalloc(n, sizeof *chain->kept_by);
@@ -39,21 +39,21 @@ static void list_wanted(mr_chain *chain) {
             chain->wanted_fields[chain->n_wanted++] = f;
         }
         chain->values[f] =
-            (mr_view){*mr_chain_slot_type(chain, f), NULL, p->wanted[f] ? 0 : MR_UNWANTED};
+            (mr_view){*mr_chain_variable_type(chain, f), NULL, p->wanted[f] ? 0 : MR_UNWANTED};
     }
 }
 
 static void map_fields(mr_chain *chain) {
     const mr_pipeline *p = chain->pipeline;
     list_wanted(chain);
-    for (int32_t f = 0; f < p->n_slots; f++) {
+    for (int32_t f = 0; f < p->n_variables; f++) {
         chain->delivered_as[f] = -1;
         chain->last_op[f] = -1;
         chain->kept_by[f] = -1;
-        chain->fixed_bytes[f] = mr_type_bytes(mr_chain_slot_type(chain, f));
+        chain->fixed_bytes[f] = mr_type_bytes(mr_chain_variable_type(chain, f));
     }
     for (int32_t d = 0; d < p->n_fields; d++) {
-        chain->delivered_as[p->field_slot[d]] = d;
+        chain->delivered_as[p->field_variable[d]] = d;
     }
     for (int32_t i = 0; i < chain->n_ops; i++) {
         bool cache = mr_op_is_cache(&p->ops[i]); /* changes nothing */
@@ -81,32 +81,32 @@ static bool op_takes_rows(const mr_pipeline *p, const mr_op_node *node) {
     bool cheap_sample = node->class->run_sample && !(node->flags & (MR_OP_HEAVY | MR_OP_RANDOM));
     bool fixed = node->class->run_sample || (is_row(&node->in) && is_fixed(&node->out));
     for (int32_t k = 0; k < node->n_outputs; k++) {
-        fixed = fixed && is_fixed(&p->slots[node->first_output + k].type);
+        fixed = fixed && is_fixed(&p->variables[node->first_output + k].type);
     }
     return fixed && !mr_op_is_cache(node) && !mr_kind_follows(node->kind) &&
            (cheap_sample || (node->class->run_rows && !(node->flags & MR_OP_RANDOM)));
 }
 
-/* Are a slot's last values all of one size? In a mix the field may vary all the same. */
-static bool is_made_fixed(const mr_chain *chain, int32_t slot) {
+/* Are a variable's last values all of one size? In a mix the field may vary all the same. */
+static bool is_made_fixed(const mr_chain *chain, int32_t variable) {
     const mr_pipeline *p = chain->pipeline;
-    int32_t last = chain->last_op[slot];
+    int32_t last = chain->last_op[variable];
     bool changed = last >= 0 && !p->ops[last].class->run_sample;
-    return is_fixed(changed ? &p->ops[last].out : mr_chain_slot_type(chain, slot));
+    return is_fixed(changed ? &p->ops[last].out : mr_chain_variable_type(chain, variable));
 }
 
 static bool may_take_rows(const mr_chain *chain) {
     const mr_pipeline *p = chain->pipeline;
     bool takes = true;
     for (int32_t i = 0; i < chain->n_wanted && takes; i++) {
-        takes = is_row(mr_chain_slot_type(chain, chain->wanted_fields[i]));
+        takes = is_row(mr_chain_variable_type(chain, chain->wanted_fields[i]));
     }
     for (int32_t i = 0; i < chain->n_ops && takes; i++) {
         takes = mr_chain_is_done(chain, i) ||
                 (op_takes_rows(p, &p->ops[i]) && p->ops[i].fused_length <= 1);
     }
     for (int32_t d = 0; d < p->n_fields && takes; d++) {
-        takes = is_fixed(&p->fields[d].type) || !is_made_fixed(chain, p->field_slot[d]);
+        takes = is_fixed(&p->fields[d].type) || !is_made_fixed(chain, p->field_variable[d]);
     }
     return takes;
 }

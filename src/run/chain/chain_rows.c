@@ -10,10 +10,10 @@
 /* Where the values of a field, of the type that `out` has, go: into the batch if the i-th op is the
  * last to change them. */
 static mr_status place_column(mr_chain *chain, mr_batch *batch, int64_t first, int64_t n,
-                              int32_t slot, int32_t i, mr_column *out, mr_error *err) {
-    int32_t delivered = chain->delivered_as[slot];
+                              int32_t variable, int32_t i, mr_column *out, mr_error *err) {
+    int32_t delivered = chain->delivered_as[variable];
     size_t bytes = (size_t)mr_type_bytes(&out->type);
-    bool last = delivered >= 0 && chain->last_op[slot] == i;
+    bool last = delivered >= 0 && chain->last_op[variable] == i;
     out->stride = bytes;
     out->data = last ? mr_batch_slot(batch, delivered, first)
                      : mr_arena_take(&chain->data, bytes * (size_t)n);
@@ -41,9 +41,9 @@ static mr_status run_sample_rows(mr_chain *chain, mr_batch *batch, int64_t first
     const mr_op_node *node = &chain->pipeline->ops[i];
     mr_view *out = chain->values + node->first_output;
     for (int32_t k = 0; k < node->n_outputs; k++) {
-        int32_t slot = node->first_output + k;
-        columns[slot] = (mr_column){.type = chain->pipeline->slots[slot].type};
-        MR_TRY(place_column(chain, batch, first, n, slot, -1, &columns[slot], err));
+        int32_t variable = node->first_output + k;
+        columns[variable] = (mr_column){.type = chain->pipeline->variables[variable].type};
+        MR_TRY(place_column(chain, batch, first, n, variable, -1, &columns[variable], err));
     }
     for (int64_t row = 0; row < n; row++) {
         for (int32_t k = 0; k < node->n_inputs; k++) {
@@ -90,7 +90,7 @@ static void settle_columns(const mr_chain *chain, mr_batch *batch, int64_t first
                            const mr_column *columns) {
     const mr_pipeline *p = chain->pipeline;
     for (int32_t d = 0; d < p->n_fields; d++) {
-        const mr_column *column = &columns[p->field_slot[d]];
+        const mr_column *column = &columns[p->field_variable[d]];
         if (!column->pieces && column->data == mr_batch_slot(batch, d, first)) {
             continue;
         }
@@ -128,7 +128,7 @@ mr_status mr_chain_run_rows(mr_chain *chain, mr_batch *batch, int64_t first, int
 /* Where the source puts n values of a field: into the batch if no op changes them. */
 static mr_status offer_column(mr_chain *chain, mr_batch *batch, int64_t first, int64_t n, int32_t f,
                               mr_error *err) {
-    const mr_type *type = mr_chain_slot_type(chain, f);
+    const mr_type *type = mr_chain_variable_type(chain, f);
     mr_column *column = &chain->to[f];
     *column = (mr_column){.type = *type};
     if (chain->fixed_bytes[f] >= 0) {

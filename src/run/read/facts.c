@@ -26,9 +26,9 @@ static mr_status find_field(const mr_facts *facts, const char *name, size_t leng
                             mr_error *err) {
     const mr_pipeline *p = facts->pipeline;
     for (int32_t f = 0; f < p->n_source_fields; f++) {
-        const char *field = p->slots[f].name;
+        const char *field = p->variables[f].name;
         if (strlen(field) == length && memcmp(field, name, length) == 0 &&
-            p->slots[f].type.n_dims == 0) {
+            p->variables[f].type.n_dims == 0) {
             *out = f;
             return MR_OK;
         }

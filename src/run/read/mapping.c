@@ -131,7 +131,7 @@ static mr_status map(void *user, int32_t field, int64_t n, const mr_column *in,
 
 /* ---- Opening ---- */
 static mr_status take_memory(mr_mapping *mapping, bool **closed, mr_error *err) {
-    size_t ops = (size_t)mapping->pipeline->n_ops, fields = (size_t)mapping->pipeline->n_slots;
+    size_t ops = (size_t)mapping->pipeline->n_ops, fields = (size_t)mapping->pipeline->n_variables;
     mapping->done = mr_zalloc(ops, sizeof *mapping->done);
     mapping->is_mapped = mr_zalloc(fields, sizeof *mapping->is_mapped);
     mapping->types = mr_zalloc(fields, sizeof *mapping->types);

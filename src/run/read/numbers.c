@@ -70,7 +70,7 @@ static mr_status leave_out(listing *l, int64_t first, int64_t end, mr_status sta
 static mr_status look_at(listing *l, const mr_block *block, int64_t sample, mr_error *err) {
     const mr_pipeline *p = l->pipeline;
     for (int32_t f = 0; f < p->n_source_fields; f++) {
-        l->views[f] = (mr_view){.type = p->slots[f].type, .size = MR_UNWANTED};
+        l->views[f] = (mr_view){.type = p->variables[f].type, .size = MR_UNWANTED};
     }
     mr_view *view = &l->views[l->field];
     bool is_number = l->kind == MR_NUMBER_VALUE;
@@ -145,7 +145,7 @@ static void say(const listing *l) {
         snprintf(text, sizeof text,
                  "reading %s of all %lld samples once, to know %s; a cache in the document would "
                  "keep them",
-                 l->pipeline->slots[l->field].name, (long long)l->dataset->shape.samples,
+                 l->pipeline->variables[l->field].name, (long long)l->dataset->shape.samples,
                  l->kind == MR_NUMBER_VALUE ? "its values" : "how long they are");
         l->log->write(l->log->user, text);
     }
@@ -220,7 +220,7 @@ static bool key_of(const listing *l, uint64_t key[2]) {
     }
     if (known) {
         mr_hasher_text(hasher, d->fingerprint);
-        mr_hasher_text(hasher, l->pipeline->slots[l->field].name);
+        mr_hasher_text(hasher, l->pipeline->variables[l->field].name);
         mr_hasher_number(hasher, l->kind);
         mr_hasher_number(hasher, d->class->version);
         mr_hash128 hash = mr_hasher_value(hasher);
@@ -282,7 +282,7 @@ mr_status mr_numbers_list(const mr_dataset *dataset, const mr_pipeline *pipeline
     mr_error own;
     mr_error_clear(&own);
     err = err ? err : &own; /* what may be left out is told by the error */
-    const mr_type *type = &pipeline->slots[field].type;
+    const mr_type *type = &pipeline->variables[field].type;
     if (kind == MR_NUMBER_LENGTH && type->dims[0] >= 0) {
         return say_all(&l, (double)type->dims[0]);
     }
