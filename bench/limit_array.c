@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limit_array - how fast rows in random order can be copied out of a mapped .npy file: memcpy into
- * batches that are used again and again, the next row's first lines asked for in time, nothing
- * else. A loader that copies rows into batches and does nothing else at all would be this fast.
+/* limit_array - how fast rows in random order can be copied out of a mapped .npy or flat file:
+ * memcpy into batches that are used again and again, the next row's first lines asked for in time,
+ * nothing else. A loader that copies rows into batches and does nothing else at all would be this
+ * fast.
  *
- *     limit_array FILE ROW_BYTES SECONDS THREADS
+ *     limit_array FILE ROW_BYTES SECONDS THREADS [ROWS_A_BATCH]
  *
  * Prints one line of JSON. */
 #include <fcntl.h>
@@ -19,12 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 128, BATCHES = 9, MAX_THREADS = 256, LINE = 64, HEAD = 1024 };
+enum { BATCHES = 9, MAX_THREADS = 256, LINE = 64, HEAD = 1024 };
 
 typedef struct bench {
     const unsigned char *rows;
     unsigned char *batches;
     size_t n, row_bytes;
+    long long batch; /* rows */
     uint32_t *order;
     double seconds;
     atomic_llong next;
@@ -44,7 +46,8 @@ static bool map_file(bench *b, const char *path) {
     if (bytes == MAP_FAILED || size < 10) {
         return false;
     }
-    size_t header = 10 + (size_t)(bytes[8] | bytes[9] << 8); /* of version 1, which numpy writes */
+    bool npy = memcmp(bytes, "\x93NUMPY", 6) == 0; /* of version 1, which numpy writes */
+    size_t header = npy ? 10 + (size_t)(bytes[8] | bytes[9] << 8) : 0;
     b->rows = bytes + header;
     b->n = header < size ? (size - header) / b->row_bytes : 0;
     return b->n > 0 && b->n < UINT32_MAX;
@@ -53,7 +56,7 @@ static bool map_file(bench *b, const char *path) {
 static bool shuffle(bench *b) {
     uint64_t state = 1;
     b->order = calloc(b->n, sizeof *b->order);
-    b->batches = calloc((size_t)BATCHES * BATCH, b->row_bytes);
+    b->batches = calloc((size_t)BATCHES * (size_t)b->batch, b->row_bytes);
     for (size_t i = 0; b->order && i < b->n; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         size_t j = (size_t)(state >> 33) % (i + 1);
@@ -69,8 +72,8 @@ static const unsigned char *row(const bench *b, long long i) {
 }
 
 static void copy_batch(const bench *b, long long batch) {
-    unsigned char *out = b->batches + (size_t)(batch % BATCHES) * BATCH * b->row_bytes;
-    for (long long i = batch * BATCH; i < (batch + 1) * BATCH; i++, out += b->row_bytes) {
+    unsigned char *out = b->batches + (size_t)(batch % BATCHES * b->batch) * b->row_bytes;
+    for (long long i = batch * b->batch; i < (batch + 1) * b->batch; i++, out += b->row_bytes) {
         const unsigned char *next = row(b, i + 1);
         for (size_t at = 0; at < HEAD && at < b->row_bytes; at += LINE) {
             __builtin_prefetch(next + at);
@@ -107,10 +110,11 @@ static void run(bench *b, int n_threads) {
 
 int main(int argc, char **argv) {
     bench b = {0};
-    int n_threads = argc == 5 ? atoi(argv[4]) : 0;
-    b.row_bytes = argc == 5 ? (size_t)atoll(argv[2]) : 0;
-    if (n_threads < 1 || n_threads > MAX_THREADS || b.row_bytes == 0) {
-        fprintf(stderr, "usage: limit_array FILE ROW_BYTES SECONDS THREADS\n");
+    int n_threads = argc >= 5 ? atoi(argv[4]) : 0;
+    b.row_bytes = argc >= 5 ? (size_t)atoll(argv[2]) : 0;
+    b.batch = argc == 6 ? atoll(argv[5]) : 128;
+    if (n_threads < 1 || n_threads > MAX_THREADS || b.row_bytes == 0 || b.batch < 1) {
+        fprintf(stderr, "usage: limit_array FILE ROW_BYTES SECONDS THREADS [ROWS_A_BATCH]\n");
         return 2;
     }
     b.seconds = atof(argv[3]);
@@ -119,7 +123,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     run(&b, n_threads);
-    double samples = (double)(atomic_load(&b.next) * BATCH);
+    double samples = (double)(atomic_load(&b.next) * b.batch);
     printf("{\"samples_per_second\": %.3f, \"samples\": %.0f}\n", samples / elapsed(&b), samples);
     free(b.order);
     free(b.batches);

@@ -147,7 +147,6 @@ def main():
         [["petastorm==0.13.1", "pyarrow==14.0.2", "numpy==1.23.5", "pandas==2.0.3", "setuptools<70"]],
         ["petastorm", "pyarrow"])
     versions = {}
-    os.makedirs(VENVS, exist_ok=True)
     for name in ("parquet", "petastorm"):
         made = environments.make(name, VENVS)
         if "error" in made:

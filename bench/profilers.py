@@ -79,7 +79,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--jobs", default="millrace,torch")
     options = parser.parse_args()
-    os.makedirs(VENVS, exist_ok=True)
     os.makedirs(CACHE, exist_ok=True)
     for name in ("torch", "profilers"):
         made = environments.make(name, VENVS)

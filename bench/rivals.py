@@ -299,7 +299,6 @@ def arguments():
 def measure(options):
     wanted = options.workloads.split(",")
     busy = round(busy_cpus(3), 2)  # before anything of ours runs
-    os.makedirs(VENVS, exist_ok=True)
     made = make_environments()
     workloads, facts = data.prepare(options.folder or data.default_photos(ROOT), CACHE)
     bench = Bench(options, workloads)

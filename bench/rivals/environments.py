@@ -107,6 +107,7 @@ def make(name, root):
     """Installs one; gives {"versions": ...} or {"error": ...}."""
     folder, log = os.path.join(root, name), os.path.join(root, f"{name}.log")
     try:
+        os.makedirs(root, exist_ok=True)
         install(ENVIRONMENTS[name], folder, log)
         return {"versions": versions(ENVIRONMENTS[name], folder)}
     except (RuntimeError, OSError, subprocess.CalledProcessError) as error:

@@ -4,14 +4,19 @@
 import harness
 
 
-def transforms(work):
+def declare_compiled_ops():
+    """torchvision's compiled ops do not load beside a CPU build of torch; declaring the two that its
+    import asks for is enough, the transforms use none of them. For as long as the answer is kept."""
     import torch
 
-    # torchvision's compiled ops do not load beside a CPU build of torch; declaring the two that its
-    # import asks for is enough, the transforms use none of them.
     library = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return library
+
+
+def transforms(work):
+    library = declare_compiled_ops()
     from torchvision import transforms as t
 
     end = [t.ToTensor(), t.Normalize(harness.MEAN, harness.STD)]

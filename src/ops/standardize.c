@@ -38,27 +38,33 @@ static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_er
     return MR_OK;
 }
 
-/* n values, of which the first belongs to column 0. */
-static void standardize_f32(float *out, const void *in, size_t n, const standardize_params *p) {
-    size_t columns = (size_t)columns_of(p);
-    for (size_t c = 0; c < columns; c++) {
-        float mean = (float)p->mean.v[c % (size_t)p->mean.n];
-        float std = (float)p->std.v[c % (size_t)p->std.n];
-        for (size_t i = c; i < n; i += columns) {
-            out[i] = (mr_load_f32(in, i) - mean) / std;
-        }
-    }
-}
+/* The numbers of the columns lie side by side, again and again where there are few columns, so that
+ * one loop without a jump goes over many values. n values, of which the first belongs to column 0.
+ */
+enum { TILE = 512 };
 
-static void standardize_f64(double *out, const void *in, size_t n, const standardize_params *p) {
-    size_t columns = (size_t)columns_of(p);
-    for (size_t c = 0; c < columns; c++) {
-        double mean = p->mean.v[c % (size_t)p->mean.n], std = p->std.v[c % (size_t)p->std.n];
-        for (size_t i = c; i < n; i += columns) {
-            out[i] = (mr_load_f64(in, i) - mean) / std;
-        }
+#define STANDARDIZE(name, real, load)                                                              \
+    static void name(real *out, const void *in, size_t n, const standardize_params *p) {           \
+        size_t columns = (size_t)columns_of(p), copies = columns < TILE ? TILE / columns : 1;      \
+        real mean[TILE], std[TILE];                                                                \
+        for (size_t first = 0; first < columns && first < n; first += TILE) {                      \
+            size_t width = columns - first < TILE ? columns - first : TILE;                        \
+            size_t tile = width * copies < n ? width * copies : n;                                 \
+            for (size_t i = 0; i < tile; i++) {                                                    \
+                mean[i] = (real)p->mean.v[(first + i) % (size_t)p->mean.n];                        \
+                std[i] = (real)p->std.v[(first + i) % (size_t)p->std.n];                           \
+            }                                                                                      \
+            for (size_t at = first; at < n; at += columns * copies) {                              \
+                size_t here = n - at < tile ? n - at : tile;                                       \
+                for (size_t i = 0; i < here; i++) {                                                \
+                    out[at + i] = (load(in, at + i) - mean[i]) / std[i];                           \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
     }
-}
+
+STANDARDIZE(standardize_f32, float, mr_load_f32)
+STANDARDIZE(standardize_f64, double, mr_load_f64)
 
 static mr_status run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
                      mr_error *err) {

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/philox.h"
+#include "plan/order.h"
 
 #include <millrace/millrace.h>
 
@@ -115,6 +116,12 @@ int64_t mr_course_length(const mr_course *course) {
 
 int32_t mr_course_lanes(const mr_course *course) {
     return course->lanes;
+}
+
+bool mr_course_needs_no_table(const mr_course *course) {
+    const mr_course_config *c = &course->config;
+    bool drawn = c->selection && mr_selection_is_drawn(c->selection);
+    return !course->blocks && !drawn && (!c->shuffle || course->length > MR_ORDER_TABLE_MAX);
 }
 
 int64_t mr_course_max_visits(const mr_course *course) {

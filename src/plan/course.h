@@ -74,6 +74,10 @@ int64_t mr_course_length(const mr_course *course);     /* positions of an epoch,
 int32_t mr_course_lanes(const mr_course *course);      /* K as it counts: 1 where lanes do not */
 int64_t mr_course_max_visits(const mr_course *course); /* no epoch has more; 0: single samples */
 
+/* Whether a cursor lists any positions without making a table first, so that it costs nothing to
+ * have many cursors. */
+bool mr_course_needs_no_table(const mr_course *course);
+
 /* A place in a course, with tables of O(blocks) for the last two epochs asked for and the orders of
  * one window a lane. The caller owns it and uses it from one thread at a time; any position of any
  * epoch may be asked for at any time, going on from the last is what is quick. */

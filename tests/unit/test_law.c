@@ -2,6 +2,7 @@
 /* The law: batch(step) = f(dataset, pipeline, seed, epoch, step, world, rank), and of nothing else.
  * Everything is compared by the digests of samples, which cover every delivered byte. */
 #include "fixture.h"
+#include "plan/order.h"
 #include "test.h"
 
 #define OPS                                                                                        \
@@ -347,6 +348,51 @@ TEST(skipping_is_by_the_law_too) {
         CHECK(one.samples[i] != 0);
     }
     CHECK_INT(differing, ==, 4); /* two bad samples in two epochs; all others as before */
+}
+
+/* An order that is computed is listed by whoever makes the samples. Steps of one rank from a state
+ * on (NULL: from the beginning), against the order itself; the state behind them goes to `state`.
+ */
+enum { MANY = 70001, LARGE = 1000 };
+
+static void check_many(uint32_t world, uint32_t rank, uint32_t threads, const char *from, int steps,
+                       char *state) {
+    mr_error err = MR_ERROR_INIT;
+    mr_order order = {0};
+    mr_batch *batch = NULL;
+    mr_options options = with_threads(threads);
+    options.world = world, options.rank = rank;
+    options.state = from, options.state_size = from ? strlen(from) : 0;
+    mr_pipeline *pipeline = fixture_pipeline(
+        "{\"source\": {\"synthetic\": {\"samples\": 70001, \"shape\": [3]}}, "
+        "\"ops\": [{\"cast\": {\"dtype\": \"float32\"}}], \"batch\": 1000, \"seed\": 5, "
+        "\"epochs\": 2}");
+    mr_loader *loader = fixture_loader(pipeline, &options);
+    while (loader && steps-- != 0 && mr_loader_next(loader, &batch, &err) == MR_OK) {
+        int64_t share = LARGE / world, first = mr_batch_step(batch) * LARGE + rank * share;
+        CHECK_INT(mr_order_init(&order, MANY, true, 5, (uint32_t)mr_batch_epoch(batch), &err), ==,
+                  MR_OK);
+        for (int64_t i = 0; i < mr_batch_valid(batch) && first + i < MANY; i++) {
+            CHECK_INT(mr_batch_samples(batch)[i], ==, mr_order_at(&order, first + i));
+        }
+        mr_order_free(&order);
+        mr_batch_unref(batch);
+    }
+    CHECK_TEXT(err.text, "");
+    CHECK_INT(mr_loader_save(loader, state, MR_STATE_MAX, &err), ==, MR_OK);
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+}
+
+TEST(an_order_that_workers_list_is_by_the_law_too) {
+    static const uint32_t counts[] = {1, 2, 3, 8};
+    char state[MR_STATE_MAX], later[MR_STATE_MAX];
+    for (size_t i = 0; i < 4; i++) {
+        check_many(1, 0, counts[i], NULL, -1, state);
+        check_many(2, 1, counts[i], NULL, 30, state);
+        check_many(4, 3, counts[i], NULL, 80, state);
+        check_many(1, 0, counts[i], state, 70, later); /* another world goes on */
+    }
 }
 
 TEST(clean_up) {
