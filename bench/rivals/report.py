@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 OURS = "millrace"
 PYTHON = "millrace, from Python"
+INDEXED = "millrace, with a row index"
 JPEG_LIMIT = "libjpeg-turbo alone, decoding only the crop"
 LIMITS = {
     "train": JPEG_LIMIT,
@@ -54,7 +55,7 @@ def loaders_of(results, workload):
 
 
 def rivals_of(loaders):
-    return [x for x in loaders if x.rate and x.name not in (OURS, PYTHON, *LIMITS.values())]
+    return [x for x in loaders if x.rate and x.name not in (OURS, PYTHON, INDEXED, *LIMITS.values())]
 
 
 def limit_of(loaders):
@@ -217,7 +218,7 @@ def document(results):
 
 # ---- The plot -------------------------------------------------------------------------------
 WIDTH, LEFT, BAR, GAP = 760, 290, 18, 6
-COLOURS = {OURS: "#c2410c", PYTHON: "#c2410c", **{name: "#9ca3af" for name in LIMITS.values()}}
+COLOURS = {**dict.fromkeys((OURS, PYTHON, INDEXED), "#c2410c"), **{name: "#9ca3af" for name in LIMITS.values()}}
 
 
 def bar(loader, y, scale):

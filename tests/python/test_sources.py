@@ -10,11 +10,14 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tarfile
 import zlib
 
 import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import mrlib
@@ -829,3 +832,55 @@ def test_array_of_npz(tmp_path):
     refused(source, "rows of y", "TYPE")
     np.savez_compressed(path, **fields)
     refused(source, "compressed", "UNSUPPORTED")
+
+
+# ---- Memory ------------------------------------------------------------------------------------------
+
+WATCHED = """
+import json, sys
+sys.path[:0] = [{here!r}]
+import mrlib
+def kilobytes(name):
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith(name))
+with mrlib.Loader(json.loads({document!r}), threads=3, read_ahead_bytes=2_000_000) as loader:
+    before = kilobytes("VmRSS")
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the peak begins anew
+    n = sum(len(batch.samples) for batch in loader)
+    stats = loader.stats()
+    print(json.dumps([n, 1024 * (kilobytes("VmHWM") - before), stats["memory_bound"], stats["batches_ahead"]]))
+"""
+
+
+def large_hdf5(folder, rows):
+    with h5py.File(folder / "x.h5", "w") as file:
+        file.create_dataset("x", data=rows, chunks=(64, rows.shape[1]), compression="gzip", compression_opts=1)
+    return {"path": str(folder / "x.h5"), "block_bytes": 1 << 20}
+
+
+def large_parquet(folder, rows):
+    values = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])
+    pq.write_table(pa.table({"x": values}), folder / "x.parquet", row_group_size=64, use_dictionary=False)
+    return {"path": str(folder / "x.parquet")}
+
+
+def large_tar(folder, rows):
+    write_tar(folder / "x.tar", [(f"{i:06}", {"bin": row.tobytes()}) for i, row in enumerate(rows)])
+    return {"path": str(folder / "x.tar"), "block_bytes": 1 << 20}
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "parquet", "tar"])
+def test_memory_stays_below_what_is_promised(tmp_path, kind):
+    """48 MB through blocks of a megabyte. What is ragged comes on top of the number, see millrace.h."""
+    n, row = 3000, 4096
+    rows = np.random.default_rng(1).random((n, row), np.float32)
+    source = {"hdf5": large_hdf5, "parquet": large_parquet, "tar": large_tar}[kind](tmp_path, rows)
+    document = {"source": {kind: source}, "shuffle": {"window": 3, "lanes": 2}, "batch": 16}
+    program = WATCHED.format(here=os.path.dirname(__file__), document=json.dumps(document))
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    samples, peak, bound, ahead = json.loads(out.stdout)
+    bound += 16 * (ahead + 1) * 4 * row * (kind == "tar")
+    assert samples == n
+    assert peak < bound + 4_000_000, (peak, bound)  # stacks, tables and pages of libraries
+    assert bound < 36_000_000  # or the number says nothing
