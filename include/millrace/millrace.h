@@ -58,8 +58,8 @@
  *            says at mr_loader_open.
  *   mmap     Samples in files are read, not mapped: a file that shrinks while it is read is an
  *            error that names it, never SIGBUS. The array source maps its one file; see there.
- *   memory   mr_stats.memory_bound is the most that dense fields of batches in flight and read-
- *            ahead will hold. On top come ragged fields, whose size nobody knows beforehand,
+ *   memory   mr_stats.memory_bound is the most that dense fields of batches in flight, blocks and
+ *            read-ahead will hold. On top come ragged fields, whose size nobody knows beforehand,
  *            batches that the consumer keeps beyond the current one, for each thread the
  *            intermediate images of the sample it works on, which decode_image's max_pixels
  *            limits, and for each store MR_STORE_QUEUE_BYTES of samples that wait to be

@@ -56,9 +56,12 @@ int64_t mr_child_most_blocks(const mr_child *child) {
     return 2 * window + child->pipeline->shuffle.lanes + blocks_of_stretch(child);
 }
 
-int64_t mr_child_block_memory(const mr_child *child) {
-    return mr_child_most_blocks(child) * largest_block(&child->dataset) *
-           (child->dataset.shape.keeps_bytes ? 2 : 1);
+/* A block has its bytes, then what they are unpacked to; both while it is unpacked, which is one
+ * for each thread, or for as long as it lives. */
+int64_t mr_child_block_memory(const mr_child *child, uint32_t threads) {
+    int64_t blocks = mr_child_most_blocks(child);
+    int64_t twice = child->dataset.shape.keeps_bytes || threads > blocks ? blocks : threads;
+    return (blocks + twice) * largest_block(&child->dataset);
 }
 
 /* ---- Opening one ---- */

@@ -99,15 +99,20 @@ static void fill_fixed(mr_view *view, const void *value, size_t size) {
     }
 }
 
-/* A fixed field arrives with its memory, which has the size that packing checked. */
-static void fill_member(mr_view *view, const void *data, size_t size) {
-    if (mr_is_wanted(view) && view->data) {
-        memcpy(view->data, data, size < view->size ? size : view->size);
-    } else if (mr_is_wanted(view)) {
-        view->data = (void *)(uintptr_t)data;
-        view->size = size;
-        view->type.dims[0] = (int64_t)(size / mr_dtype_size(view->type.dtype));
+/* A fixed field arrives with its memory. Values may come from a store: they are checked again. */
+static bool fill_member(mr_view *view, const void *data, size_t size) {
+    size_t each = mr_dtype_size(view->type.dtype);
+    if (!mr_is_wanted(view)) {
+        return true;
     }
+    if (view->data) {
+        memcpy(view->data, data, size < view->size ? size : view->size);
+        return size == view->size;
+    }
+    view->data = (void *)(uintptr_t)data;
+    view->size = size;
+    view->type.dims[0] = (int64_t)(size / each);
+    return size % each == 0;
 }
 
 static mr_status fill_own(const mr_entry_format *format, const mr_entry *entry, mr_view *fields,
@@ -119,10 +124,9 @@ static mr_status fill_own(const mr_entry_format *format, const mr_entry *entry, 
         return MR_OK;
     }
     for (int32_t i = 0; i < format->json->n_fields; i++) {
-        if (!mr_json_packed(entry, i, &data, &size)) {
-            return mr_fail(err, MR_E_INTERNAL, "the entry was packed by another schema");
+        if (!mr_json_packed(entry, i, &data, &size) || !fill_member(&fields[i], data, size)) {
+            return mr_fail(err, MR_E_CORRUPT, "the entry was packed by another schema");
         }
-        fill_member(&fields[i], data, size);
     }
     return MR_OK;
 }

@@ -321,7 +321,10 @@ bool mr_json_packed(const mr_entry *entry, int32_t i, const void **data, size_t 
         return false;
     }
     memcpy(place, (const unsigned char *)entry->value + (size_t)i * sizeof place, sizeof place);
+    if (place[0] > entry->size || place[1] > entry->size - place[0]) {
+        return false;
+    }
     *data = (const unsigned char *)entry->value + place[0];
     *size = place[1];
-    return place[0] <= entry->size && place[1] <= entry->size - place[0];
+    return true;
 }
