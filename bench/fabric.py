@@ -36,13 +36,18 @@ def run(folder, ranks, share, fabric, times, throttle):
                OMPI_MCA_oob_tcp_if_include="lo")
     wrap = ["-x", f"LD_PRELOAD={folder}/throttle.so", "-x", f"THROTTLE_FILE={folder}/clock",
             "-x", f"THROTTLE_RATE={rate}"] if throttle else []
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", *wrap, "-n", str(ranks), f"{build}/millrace", "run", path,
+    # mpirun forwards pieces of lines, and mixes those of several ranks
+    own_file = f'exec "$0" "$@" >{path}.$OMPI_COMM_WORLD_RANK'
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", *wrap, "-n", str(ranks), "sh", "-c", own_file, f"{build}/millrace", "run", path,
                "--json", "--quiet", "--no-digest", "--threads", "1", "--io", "pread", "--epochs", str(times)]
     command += ["--fabric", fabric] if fabric and ranks > 1 else []
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: {done.stderr}")
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    lines = []
+    for rank in range(ranks):
+        with open(f"{path}.{rank}", encoding="utf-8") as out:
+            lines += [json.loads(line) for line in out if line.startswith("{")]
     fabrics = [line["fabric"] for line in lines if line.get("fabric")]
     return (max(line["seconds"] for line in lines), sum(line["bytes_read"] for line in lines),
             sum(f["bytes_in"] for f in fabrics), sum(f["messages"] for f in fabrics))
