@@ -3,10 +3,10 @@
 # redis-benchmark that asks for as many at a time: the first 250 again and again (which stay in the CPU's
 # cache), and 250 from anywhere, as a run has them. Rounds are interleaved; the best of each counts. CPU
 # time is that of millrace and of redis-benchmark alone, the server's beside it.
-# ENTRIES and ROUNDS are taken from the environment. Wants redis-server and redis-tools.
+# A second of entries or more, so that starting counts for little. ENTRIES and ROUNDS are taken from the environment. Wants redis-server and redis-tools.
 set -eu
 cd "$(dirname "$0")/.."
-millrace=${1:-build/release/millrace} entries=${ENTRIES:-50000} rounds=${ROUNDS:-5}
+millrace=${1:-build/release/millrace} entries=${ENTRIES:-200000} rounds=${ROUNDS:-5}
 folder=$(mktemp -d)
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$folder" >/dev/null &
