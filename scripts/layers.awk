@@ -48,4 +48,9 @@ here == "" { next }
     if (rank[here] < rank["cli"] && FILENAME !~ /core\/json\.c$/) wrong("read JSON with mr_json_load")
 }
 
+# One caller of sources' tables.
+/dataset(\.|->)class->/ {
+    if (here == "run" && FILENAME !~ /run\/read\/dataset\.[ch]$/) wrong("sources are called by run/read/dataset.c")
+}
+
 END { exit bad }

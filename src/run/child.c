@@ -45,23 +45,33 @@ static int64_t blocks_of_stretch(const mr_child *child) {
 
 /* A window is read while the one before it is used; without shuffle a few blocks are enough to keep
  * the readers busy. */
+static int64_t window_of(const mr_child *child) {
+    enum { IN_ORDER = 2 };
+    int64_t blocks = child->dataset.shape.blocks;
+    int64_t window = child->pipeline->settings.shuffle ? mr_child_window(child) : IN_ORDER;
+    return window > 0 && window < blocks ? window : blocks;
+}
+
 int64_t mr_child_most_blocks(const mr_child *child) {
-    enum { IN_ORDER = 4 };
     if (!reads_blocks(child)) {
         return 0;
     }
-    int64_t blocks = child->dataset.shape.blocks;
-    int64_t window = child->pipeline->settings.shuffle ? mr_child_window(child) : IN_ORDER / 2;
-    window = window > 0 && window < blocks ? window : blocks;
-    return 2 * window + child->pipeline->shuffle.lanes + blocks_of_stretch(child);
+    return 2 * window_of(child) + child->pipeline->shuffle.lanes + blocks_of_stretch(child);
 }
 
-/* A block has its bytes, then what they are unpacked to; both while it is unpacked, which is one
- * for each thread, or for as long as it lives. */
-int64_t mr_child_block_memory(const mr_child *child, uint32_t threads) {
+/* Positions that are open at once may need more windows than two. A block has its bytes, then what
+ * they are unpacked to; both while it is unpacked, which is one for each thread where that is one
+ * piece of work, and otherwise, or where values point into the bytes, may be all. */
+int64_t mr_child_block_memory(const mr_child *child, uint32_t threads, int64_t open) {
+    const mr_shape *shape = &child->dataset.shape;
     int64_t blocks = mr_child_most_blocks(child);
-    int64_t twice = child->dataset.shape.keeps_bytes || threads > blocks ? blocks : threads;
-    return (blocks + twice) * largest_block(&child->dataset);
+    if (blocks == 0) {
+        return 0;
+    }
+    double rows = (double)window_of(child) * (double)shape->samples / (double)shape->blocks;
+    blocks += (double)open > rows ? (int64_t)((double)open / rows) * window_of(child) : 0;
+    bool all_twice = shape->keeps_bytes || shape->parts > 1 || threads > blocks;
+    return (blocks + (all_twice ? blocks : threads)) * largest_block(&child->dataset);
 }
 
 /* ---- Opening one ---- */

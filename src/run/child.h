@@ -48,11 +48,12 @@ const mr_child *mr_child_of_op(const mr_children *children, int32_t op);
 const mr_child *mr_child_of_cache(const mr_children *children, int32_t *cache); /* its own number */
 void mr_children_name(const mr_children *children, int64_t sample, char *buffer, size_t size);
 
-/* How many blocks of a child make up the window of its shuffle (0: all), how many are alive at
- * once, and the memory that these take. 0: it has none that are read. */
+/* How many blocks of a child make up the window of its shuffle (0: all), how many are read ahead,
+ * and the memory of those that are alive at once where so many positions are open. 0: it has none
+ * that are read. */
 int64_t mr_child_window(const mr_child *child);
 int64_t mr_child_most_blocks(const mr_child *child);
-int64_t mr_child_block_memory(const mr_child *child, uint32_t threads);
+int64_t mr_child_block_memory(const mr_child *child, uint32_t threads, int64_t open);
 
 /* What the children's stores have of a load need not be read; its state is the mr_children. */
 extern const mr_origin_class mr_stores_origin;

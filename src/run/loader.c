@@ -179,9 +179,10 @@ static mr_status open_ahead(mr_loader *loader, uint32_t threads, mr_error *err) 
         return MR_OK;
     }
     choose_lanes(loader);
+    int64_t open = (loader->ring.depth + 1) * s->batch;
     for (int32_t i = 0; i < loader->children.n; i++) {
         loader->most_blocks += mr_child_most_blocks(&loader->children.list[i]);
-        loader->block_memory += mr_child_block_memory(&loader->children.list[i], threads);
+        loader->block_memory += mr_child_block_memory(&loader->children.list[i], threads, open);
     }
     const mr_ahead_config config = {
         .intake = mr_readahead_intake(loader->readahead),

@@ -26,9 +26,9 @@ const char *mr_loader_fingerprint(const mr_loader *loader) {
 static const char *class_of(const mr_child *child, const char *field, int64_t i) {
     const mr_dataset *dataset = &child->dataset;
     const mr_pipeline *pipeline = child->pipeline;
-    for (int32_t k = 0; dataset->class->class_name && k < pipeline->n_source_fields; k++) {
+    for (int32_t k = 0; k < pipeline->n_source_fields; k++) {
         if (strcmp(pipeline->variables[k].name, field) == 0) {
-            return dataset->class->class_name(dataset->state, k, i);
+            return mr_dataset_class_name(dataset, k, i);
         }
     }
     return NULL;

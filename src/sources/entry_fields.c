@@ -125,7 +125,7 @@ static mr_status fill_own(const mr_entry_format *format, const mr_entry *entry, 
     }
     for (int32_t i = 0; i < format->json->n_fields; i++) {
         if (!mr_json_packed(entry, i, &data, &size) || !fill_member(&fields[i], data, size)) {
-            return mr_fail(err, MR_E_CORRUPT, "the entry was packed by another schema");
+            return mr_fail(err, MR_E_INTERNAL, "the entry was packed by another schema");
         }
     }
     return MR_OK;

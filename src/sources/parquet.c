@@ -405,13 +405,36 @@ static const mr_pq_chunk *chunk_of(const table *t, const mr_pq_set_group *group,
     return &file->file->groups[group->group].chunks[file->columns[t->wanted[wanted].column]];
 }
 
+/* Of a value of a wanted column in memory, as it is or as ops make it. */
+static int64_t value_bytes(const table *t, const wanted_column *wanted) {
+    const mr_pq_set_file *first = &t->set.files[0];
+    const mr_pq_column *column = &first->file->columns[first->columns[wanted->column]];
+    size_t own = column->items == 0 ? sizeof(mr_pq_bytes)
+                                    : (size_t)column->items * mr_dtype_size(column->dtype);
+    int64_t most = (int64_t)own;
+    for (int32_t f = wanted->first_field; t->maps && f < wanted->first_field + wanted->n_fields;
+         f++) {
+        int64_t mapped = t->maps[f].mapper ? mr_type_bytes(&t->maps[f].out) : 0;
+        most = mapped > most ? mapped : most;
+    }
+    return most;
+}
+
+/* Pages say little about it where values come from a dictionary: a value then takes some bits of a
+ * page, and all of its own in memory. Strings besides point into the pages. */
 static int64_t block_bytes(const void *state, int64_t block) {
     const table *t = state;
-    int64_t bytes = 0;
+    const mr_pq_set_group *group = &t->set.groups[block];
+    int64_t bytes = 0, strips = 0;
     for (int32_t i = 0; i < t->n_wanted; i++) {
-        bytes += chunk_of(t, &t->set.groups[block], i)->unpacked_size;
+        const mr_pq_chunk *chunk = chunk_of(t, group, i);
+        int64_t values = chunk->n_values * value_bytes(t, &t->wanted[i]);
+        bytes += values > chunk->unpacked_size ? values : chunk->unpacked_size;
     }
-    return bytes;
+    for (int32_t i = 0; i < t->n_parts; i++) {
+        strips += t->set.files[group->file].file->groups[group->group].rows * t->parts[i].row_bytes;
+    }
+    return bytes > strips ? bytes : strips;
 }
 
 static int64_t row_of(const mr_pq_set_group *group, int64_t sample) {

@@ -96,7 +96,7 @@ static bool are_kept(const mr_caches *caches, const mr_cache *images, int64_t sa
 static bool is_far(const mr_caches *caches) {
     mr_extent own, *extents = &own;
     int32_t n = 0;
-    if (!caches->dataset->class->locate ||
+    if (!mr_dataset_has_files(caches->dataset) ||
         mr_dataset_locate(caches->dataset, 0, &own, 1, &extents, &n, NULL) < 0) {
         return true;
     }

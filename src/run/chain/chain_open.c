@@ -112,9 +112,8 @@ static bool may_take_rows(const mr_chain *chain) {
 }
 
 static bool may_gather(const mr_chain *chain) {
-    const mr_source_class *source = chain->pipeline->source;
     bool in_place = !mr_dataset_is_read(chain->dataset) || mr_dataset_has_blocks(chain->dataset);
-    return source->gather && in_place && chain->takes_rows;
+    return mr_dataset_gathers(chain->dataset) && in_place && chain->takes_rows;
 }
 
 mr_status mr_chain_open(mr_chain *chain, mr_child *child, const struct mr_kernels *kernels,

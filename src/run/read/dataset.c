@@ -152,7 +152,48 @@ int64_t mr_dataset_block_bytes(const mr_dataset *dataset, int64_t block) {
     return dataset->class->block_bytes ? dataset->class->block_bytes(dataset->state, block) : -1;
 }
 
+bool mr_dataset_has_files(const mr_dataset *dataset) {
+    return dataset->class->locate != NULL;
+}
+
+bool mr_dataset_may_have_blocks(const mr_dataset *dataset) {
+    return dataset->class->first_sample != NULL;
+}
+
+/* ---- Streams ---- */
+mr_status mr_dataset_advance(const mr_dataset *dataset, int32_t partition, int64_t number,
+                             const mr_entry_sink *sink, mr_error *err) {
+    return dataset->class->advance(dataset->state, partition, number, sink, err);
+}
+
+mr_status mr_dataset_recall(const mr_dataset *dataset, int32_t partition, int64_t number,
+                            const mr_entry_sink *sink, mr_error *err) {
+    return dataset->class->recall(dataset->state, partition, number, sink, err);
+}
+
+mr_status mr_dataset_oldest(const mr_dataset *dataset, int32_t partition, int64_t *out,
+                            mr_error *err) {
+    return dataset->class->oldest(dataset->state, partition, out, err);
+}
+
+bool mr_dataset_tells_newest(const mr_dataset *dataset) {
+    return dataset->class->newest != NULL;
+}
+
+mr_status mr_dataset_newest(const mr_dataset *dataset, int32_t partition, int64_t *out,
+                            mr_error *err) {
+    return dataset->class->newest(dataset->state, partition, out, err);
+}
+
 /* ---- Samples ---- */
+const char *mr_dataset_class_name(const mr_dataset *dataset, int32_t field, int64_t i) {
+    return dataset->class->class_name ? dataset->class->class_name(dataset->state, field, i) : NULL;
+}
+
+bool mr_dataset_gathers(const mr_dataset *dataset) {
+    return dataset->class->gather != NULL;
+}
+
 bool mr_is_samples_fault(const mr_error *err) {
     bool files_own = err->sys == 0 || err->sys == ENOENT || err->sys == ENOTDIR ||
                      err->sys == EACCES || err->sys == EPERM || err->sys == ELOOP ||

@@ -53,8 +53,24 @@ int64_t mr_dataset_block_bytes(const mr_dataset *dataset, int64_t block); /* -1:
 bool mr_is_samples_fault(const mr_error *err);
 
 void mr_dataset_name(const mr_dataset *dataset, int64_t sample, char *buffer, size_t size);
+const char *mr_dataset_class_name(const mr_dataset *dataset, int32_t field,
+                                  int64_t i); /* or NULL */
+bool mr_dataset_gathers(const mr_dataset *dataset);
+bool mr_dataset_has_files(const mr_dataset *dataset);       /* mapped ones, too */
+bool mr_dataset_may_have_blocks(const mr_dataset *dataset); /* opened for other uses */
 bool mr_dataset_identify(const mr_dataset *dataset, int64_t sample, uint64_t out[2]);
 void mr_dataset_prefetch(const mr_dataset *dataset, int64_t sample);
+
+/* Of a stream: see source.h. */
+mr_status mr_dataset_advance(const mr_dataset *dataset, int32_t partition, int64_t number,
+                             const mr_entry_sink *sink, mr_error *err);
+mr_status mr_dataset_recall(const mr_dataset *dataset, int32_t partition, int64_t number,
+                            const mr_entry_sink *sink, mr_error *err);
+mr_status mr_dataset_oldest(const mr_dataset *dataset, int32_t partition, int64_t *out,
+                            mr_error *err);
+bool mr_dataset_tells_newest(const mr_dataset *dataset);
+mr_status mr_dataset_newest(const mr_dataset *dataset, int32_t partition, int64_t *out,
+                            mr_error *err);
 
 /* Lengths of a field of `count` samples, as far as the source can tell them without reading; else
  * MR_E_UNSUPPORTED, without a word. */

@@ -166,7 +166,7 @@ static mr_status scan_all(listing *l, mr_error *err) {
 static mr_status open_own(const listing *l, const bool *wanted, mr_dataset *own, mr_error *err) {
     const char *objects = l->dataset->objects;
     MR_TRY(mr_dataset_open_for(own, l->pipeline, wanted, true, objects, l->log, err));
-    if (mr_dataset_is_read(own) && !mr_dataset_has_blocks(own) && own->class->first_sample) {
+    if (mr_dataset_is_read(own) && !mr_dataset_has_blocks(own) && mr_dataset_may_have_blocks(own)) {
         mr_dataset_close(own);
         MR_TRY(mr_dataset_open_for(own, l->pipeline, wanted, false, objects, l->log, err));
     }

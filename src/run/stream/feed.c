@@ -221,7 +221,7 @@ static mr_status read_partition(mr_feed *feed, int32_t partition, bool *any, mr_
     if (number >= end_of(feed, partition) || !wants_more(feed, partition)) {
         return MR_OK;
     }
-    mr_status status = dataset->class->advance(dataset->state, partition, number, &sink, err);
+    mr_status status = mr_dataset_advance(dataset, partition, number, &sink, err);
     *any = *any || t.any;
     return outcome(&t, status, err);
 }
@@ -397,9 +397,10 @@ void mr_feed_saved(mr_feed *feed, int64_t sample) {
 int64_t mr_feed_behind(mr_feed *feed) {
     const mr_feed_config *c = &feed->config;
     int64_t behind = 0;
-    for (int32_t i = c->first_partition; c->dataset->class->newest && i < c->end_partition; i++) {
+    for (int32_t i = c->first_partition;
+         mr_dataset_tells_newest(c->dataset) && i < c->end_partition; i++) {
         int64_t newest = 0;
-        if (c->dataset->class->newest(c->dataset->state, i, &newest, NULL) < 0) {
+        if (mr_dataset_newest(c->dataset, i, &newest, NULL) < 0) {
             return -1;
         }
         pthread_mutex_lock(&feed->lock);

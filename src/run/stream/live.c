@@ -69,7 +69,7 @@ static mr_status check_kept(const mr_live *live, const uint64_t *ids, int64_t n,
                             mr_error *err) {
     const mr_dataset *dataset = live->config.dataset;
     for (int32_t i = 0; i < live->merge.partitions; i++) {
-        MR_TRY(dataset->class->oldest(dataset->state, i, &oldest[i], err));
+        MR_TRY(mr_dataset_oldest(dataset, i, &oldest[i], err));
     }
     for (int64_t i = 0; i < n; i++) {
         mr_merge_place place = mr_merge_at(&live->merge, (int64_t)ids[i]);
@@ -699,7 +699,7 @@ static mr_status recall(const mr_live *live, mr_live_row *row, mr_error *err) {
     mr_merge_place place = mr_merge_at(&live->merge, row->sample);
     copy out = {NULL};
     const mr_entry_sink sink = {take_copy, &out};
-    MR_TRY(dataset->class->recall(dataset->state, place.partition, place.number, &sink, err));
+    MR_TRY(mr_dataset_recall(dataset, place.partition, place.number, &sink, err));
     row->recalled = out.held;
     return MR_OK;
 }
