@@ -1,5 +1,5 @@
 #!/bin/sh
-# jpeg.sh BINARY [FOLDER]: our JPEG decoder against libjpeg-turbo, on one thread; see decode_jpeg.c.
+# jpeg.sh BINARY [FOLDER]: our JPEG decoders against libjpeg-turbo, on one thread; see decode_jpeg.c.
 set -eu
 binary=$1
 folder=${2:-../shared/data/photos}

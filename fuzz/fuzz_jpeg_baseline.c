@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_jpeg_baseline.c - jpeg_baseline against libjpeg-turbo on arbitrary bytes: the whole image
- * and random parts of it, with and without an index. Any difference is a crash. */
+/* fuzz_jpeg_baseline.c - our JPEG decoders, baseline and progressive, against libjpeg-turbo on
+ * arbitrary bytes: the whole image and random parts of it, with and without an index. Any
+ * difference is a crash. */
 #include "../tests/jpeg_rig.h"
 #include "core/hash.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_rig.h - two ways to decode the same JPEG: with jpeg_baseline before libjpeg-turbo, and with
+/* jpeg_rig.h - two ways to decode the same JPEG: with our codecs before libjpeg-turbo, and with
  * libjpeg-turbo alone. Whole, in parts, with and without an index, with and without SIMD, the
  * answers must be the same: status, message, byte, pixels. Shared by the unit test and the fuzzer.
  */
@@ -14,6 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Codecs of ours, to be left out. */
+#define RIG_OURS "jpeg_baseline,jpeg_progressive"
 
 /* ---- Numbers from a seed (SplitMix64) ---- */
 static inline uint64_t rig_draw(uint64_t *state) {
@@ -154,7 +157,7 @@ static inline void rig_complain(const char *what, const rig_way *way, const rig_
     }
     fprintf(stderr,
             "%s: %lld x %lld, part %lld,%lld %lldx%lld, channels %d, cpu %u, lenient %d, verify "
-            "%d: libjpeg says %d \"%s\" at %lld, jpeg_baseline %d \"%s\" at %lld, byte %zu\n",
+            "%d: libjpeg says %d \"%s\" at %lld, ours %d \"%s\" at %lld, byte %zu\n",
             what, (long long)expected->header.width, (long long)expected->header.height,
             (long long)p->x, (long long)p->y, (long long)p->width, (long long)p->height,
             way->channels, way->cpu, way->lenient, way->verify, expected->status,
@@ -197,10 +200,10 @@ static inline bool rig_compare_indexed(const uint8_t *bytes, size_t size, rig_wa
     return same;
 }
 
-/* One way, with libjpeg-turbo alone and with jpeg_baseline; with an index where there is one. */
+/* One way, with libjpeg-turbo alone and with our codecs; with an index where there is one. */
 static inline bool rig_compare_way(const uint8_t *bytes, size_t size, rig_way way,
                                    uint64_t *state) {
-    way.without = "jpeg_baseline";
+    way.without = RIG_OURS;
     rig_answer expected = rig_decode(bytes, size, &way);
     way.without = NULL;
     way.wants_better = true;
@@ -225,7 +228,7 @@ static inline bool rig_compare_packed(const uint8_t *bytes, size_t size, rig_way
     bool same = true;
     if (mr_image_file_open(&file, way.max_pixels, way.lenient, NULL) == MR_OK &&
         mr_image_file_index(&file, &call, &index, NULL) == MR_OK) {
-        way.without = "jpeg_baseline";
+        way.without = RIG_OURS;
         rig_answer expected = rig_decode(bytes, size, &way);
         way.without = NULL;
         way.index = index;
@@ -244,7 +247,7 @@ static inline bool rig_compare_packed(const uint8_t *bytes, size_t size, rig_way
 /* `parts` random parts, and the whole, each in a mode of its own. */
 static inline bool rig_compare(const uint8_t *bytes, size_t size, int parts, int64_t max_pixels,
                                uint64_t state) {
-    mr_image_file file = {.bytes = bytes, .size = size, .without = "jpeg_baseline"};
+    mr_image_file file = {.bytes = bytes, .size = size, .without = RIG_OURS};
     bool same = true, readable = mr_image_file_open(&file, max_pixels, true, NULL) == MR_OK;
     for (int i = 0; same && i <= (readable ? parts : 0); i++) {
         uint64_t mode = rig_draw(&state);

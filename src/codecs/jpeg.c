@@ -20,11 +20,6 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-/* A progressive file costs pixels x scans, whatever its size: a few hundred kilobytes can keep a
- * core busy for a minute. Encoders write about 10 scans. */
-enum { SCANS_ALWAYS = 32, SCANS_NEVER = 500 };
-#define SCANNED_PIXELS_MAX ((int64_t)1 << 28)
-
 /* ---- libjpeg with a way back ---- */
 typedef struct reader {
     struct jpeg_decompress_struct jpeg;
@@ -121,8 +116,7 @@ static mr_status too_many_scans(reader *r, int64_t scans) {
 }
 
 static bool scans_allowed(const reader *r, int64_t scans) {
-    int64_t pixels = (int64_t)r->jpeg.image_width * r->jpeg.image_height;
-    return scans <= SCANS_ALWAYS || (scans <= SCANS_NEVER && pixels <= SCANNED_PIXELS_MAX / scans);
+    return mr_jpeg_scans_allowed(r->jpeg.image_width, r->jpeg.image_height, scans);
 }
 
 /* header() counted the scans; this holds even if libjpeg counts otherwise. */

@@ -7,98 +7,55 @@
  * unusual: the end of the block, its overflow, a code that takes more bits. */
 #include "codecs/jpeg_entropy.h"
 
+#include "codecs/jpeg_bits.h"
+
 #include <string.h>
 
 #include "core/cpu.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
-/* A block takes at most 64 symbols of 31 bits. */
 enum {
-    BLOCK_BYTES = 248,
     CHUNK = 8,   /* MCUs */
     STEP = 8192, /* bytes without stuffing, made at once */
     AHEAD = 16,  /* bytes that may be read ahead of those that are taken */
-    ZEROS = (MR_JPEG_MCU_BLOCKS + 1) * BLOCK_BYTES, /* behind the end: what an MCU takes at most */
-    LOOKUPS = 3,                                    /* after a refill */
+    LOOKUPS = 3, /* after a refill */
+    /* Behind the end: what an MCU takes at most. */
+    ZEROS = (MR_JPEG_MCU_BLOCKS + 1) * MR_JPEG_BLOCK_BYTES,
 };
 _Static_assert(LOOKUPS *MR_JPEG_BITS_MAX <= 56, "a refill is enough for so many");
 #define REST ((UINT64_C(1) << MR_JPEG_REST_BITS) - 1)
 
 /* ---- Bits ---- */
-
-/* At least 56 bits. Bytes from `next` on that are in the buffer already are put there once more. */
-INLINE void refill(mr_jpeg_bits *b) {
-    uint64_t word;
-    memcpy(&word, b->next, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    b->buffer |= word >> (b->count & 63);
-    b->next += ~b->count >> 3 & 7;
-    b->count |= 56;
-}
-
-/* As many as the lowest 6 bits say. */
-INLINE void consume(mr_jpeg_bits *b, uint64_t bits) {
-    b->buffer <<= bits & 63;
-    b->count -= (uint32_t)bits;
-}
-
 INLINE size_t lookup_index(const mr_jpeg_bits *b) {
     return b->buffer >> MR_JPEG_REST_BITS;
 }
 
-/* ---- Symbols that a lookup does not hold ----
- * These take bits by value and say how many are to be consumed: the state of the bits must not have
- * an address, or it would not stay in registers. */
+/* ---- Symbols that a lookup does not hold ---- */
 
-/* The length of the code that comes, 0 if there is none. Most that are asked for are long. */
-static uint32_t code_length(const mr_jpeg_code_book *book, uint64_t buffer) {
-    uint32_t code = (uint32_t)(buffer >> 48);
-    uint32_t length = code < book->limit[MR_JPEG_DC_BITS] ? 1 : MR_JPEG_DC_BITS + 1;
-    while (code >= book->limit[length]) {
-        length++;
-    }
-    return length > 16 ? 0 : length;
-}
-
-static uint32_t symbol_of(const mr_jpeg_code_book *book, uint64_t buffer, uint32_t length) {
-    return book->symbols[(int32_t)(buffer >> (64 - length)) + book->distance[length]];
-}
-
-/* The value of the uppermost 1 to 15 bits. Those that begin with 0 are negative. */
-static int32_t value_of(uint64_t buffer, uint32_t size) {
-    int32_t value = (int32_t)(buffer >> (64 - size));
-    int32_t negative = (int32_t)(buffer >> 63) - 1;
-    return value + (negative & (1 - (1 << size)));
-}
-
-/* As an entry of the DC table; 0 bits: there is no such code. */
-static __attribute__((noinline)) mr_jpeg_dc_entry long_dc(const mr_jpeg_code_book *book,
-                                                          uint64_t buffer) {
-    uint32_t length = code_length(book, buffer);
+mr_jpeg_dc_entry mr_jpeg_long_dc(const mr_jpeg_code_book *book, uint64_t buffer) {
+    uint32_t length = mr_jpeg_code_length(book, buffer);
     if (length == 0) {
         return (mr_jpeg_dc_entry){0};
     }
-    uint32_t size = symbol_of(book, buffer, length);
-    int32_t value = size > 0 ? value_of(buffer << length, size) : 0;
+    uint32_t size = mr_jpeg_symbol_of(book, buffer, length);
+    int32_t value = size > 0 ? mr_jpeg_value_of(buffer << length, size) : 0;
     return (mr_jpeg_dc_entry){.bits = (uint8_t)(length + size), .difference = (int16_t)value};
 }
 
 /* One symbol of any kind, as an entry of the AC table; MR_JPEG_LONG: there is no such code. */
 static __attribute__((noinline)) mr_jpeg_ac_entry single_entry(const mr_jpeg_code_book *book,
                                                                uint64_t buffer) {
-    uint32_t length = code_length(book, buffer);
+    uint32_t length = mr_jpeg_code_length(book, buffer);
     if (length == 0) {
         return mr_jpeg_ac_single(0, MR_JPEG_LONG, MR_JPEG_NOWHERE, 0, 0);
     }
-    uint32_t symbol = symbol_of(book, buffer, length), size = symbol & 15, run = symbol >> 4;
+    uint32_t symbol = mr_jpeg_symbol_of(book, buffer, length), size = symbol & 15,
+             run = symbol >> 4;
     if (size == 0) {
         uint32_t leads = run == 15 ? 16 : MR_JPEG_END;
         return mr_jpeg_ac_single(length, leads, MR_JPEG_NOWHERE, 0, 0);
     }
-    return mr_jpeg_ac_single(length + size, run + 1, run, value_of(buffer << length, size), 0);
+    return mr_jpeg_ac_single(length + size, run + 1, run, mr_jpeg_value_of(buffer << length, size),
+                             0);
 }
 
 /* ---- Blocks ---- */
@@ -131,16 +88,6 @@ INLINE int32_t known_at_end(int64_t k) {
     return (int32_t)k & (MR_JPEG_END - 1) & -ends;
 }
 
-/* In pieces of a register's size: for all at once compilers choose an instruction that is slow to
- * begin. */
-INLINE void clear_block(int16_t *block) {
-    enum { PIECE = 16 };
-#pragma GCC unroll 4
-    for (int i = 0; i < MR_JPEG_BLOCK; i += PIECE) {
-        memset(block + i, 0, PIECE * sizeof *block);
-    }
-}
-
 /* Where in a block the decoder is. */
 typedef struct block_state {
     int16_t *block;
@@ -165,7 +112,7 @@ INLINE bool look_up(mr_jpeg_bits *b, const mr_jpeg_ac_table *table, block_state 
             return false;
         }
         s->at = s->next;
-        consume(b, s->number);
+        mr_jpeg_consume(b, s->number);
     }
     return true;
 }
@@ -178,18 +125,18 @@ INLINE int32_t ac_coefficients(mr_jpeg_bits *b, const mr_jpeg_ac_table *table, i
     bool goes_on = look_up(b, table, &s, LOOKUPS - 1);
     for (;;) {
         while (goes_on) {
-            refill(b);
+            mr_jpeg_refill(b);
             goes_on = look_up(b, table, &s, LOOKUPS);
         }
         int32_t known = known_at_end(s.next - natural);
         if (__builtin_expect(known > 0, 1)) {
-            consume(b, s.number);
+            mr_jpeg_consume(b, s.number);
             return known;
         }
-        refill(b);
+        mr_jpeg_refill(b);
         mr_jpeg_ac_entry single = single_entry(&table->book, b->buffer);
         apply(&single, 0, block, s.at);
-        consume(b, single.number);
+        mr_jpeg_consume(b, single.number);
         s.at += single.leads;
         if (s.at >= natural + MR_JPEG_BLOCK) {
             return known_at_end(s.at - natural);
@@ -209,7 +156,7 @@ INLINE bool look_up_skip(mr_jpeg_bits *b, const mr_jpeg_ac_table *table, int64_t
             return false;
         }
         *k = next;
-        consume(b, *entry);
+        mr_jpeg_consume(b, *entry);
     }
     return true;
 }
@@ -221,40 +168,23 @@ INLINE int32_t skip_coefficients(mr_jpeg_bits *b, const mr_jpeg_ac_table *table)
     bool goes_on = look_up_skip(b, table, &k, &entry, LOOKUPS - 1);
     for (;;) {
         while (goes_on) {
-            refill(b);
+            mr_jpeg_refill(b);
             goes_on = look_up_skip(b, table, &k, &entry, LOOKUPS);
         }
         int32_t known = known_at_end(k + (entry >> 8));
         if (__builtin_expect(known > 0, 1)) {
-            consume(b, entry);
+            mr_jpeg_consume(b, entry);
             return known;
         }
-        refill(b);
+        mr_jpeg_refill(b);
         mr_jpeg_ac_entry single = single_entry(&table->book, b->buffer);
-        consume(b, single.number);
+        mr_jpeg_consume(b, single.number);
         k += single.leads;
         if (k >= MR_JPEG_BLOCK) {
             return known_at_end(k);
         }
         goes_on = true;
     }
-}
-
-/* Leaves bits for all lookups but one. False: there is no such code. */
-INLINE bool dc_difference(mr_jpeg_bits *b, const mr_jpeg_dc_table *table, int32_t *difference) {
-    refill(b);
-    mr_jpeg_dc_entry entry = table->lookup[b->buffer >> (64 - MR_JPEG_DC_BITS)];
-    if (__builtin_expect(entry.bits == 0, 0)) {
-        entry = long_dc(&table->book, b->buffer);
-        *difference = entry.difference;
-        consume(b, entry.number);
-        refill(b);
-        return entry.bits > 0;
-    }
-    uint64_t rest = b->buffer & (UINT64_MAX >> MR_JPEG_DC_BITS);
-    *difference = entry.difference + (int32_t)(rest >> (entry.shift & 63));
-    consume(b, entry.number);
-    return true;
 }
 
 /* n MCUs whose bytes are all there, or end before. The state of the bits is kept in registers. */
@@ -268,13 +198,13 @@ INLINE bool run_mcus(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8
         for (int32_t k = 0; k < mcu->n_blocks; k++) {
             const mr_jpeg_mcu_block *of = &mcu->blocks[k];
             int32_t difference;
-            if (!dc_difference(&bits, of->dc, &difference)) {
+            if (!mr_jpeg_dc_difference(&bits, of->dc, &difference)) {
                 return false;
             }
             int32_t dc = scan->predictors[of->component] += difference;
             beyond |= dc ^ (int16_t)dc;
             if (keep) {
-                clear_block(coefficients);
+                mr_jpeg_clear_block(coefficients);
             }
             int32_t count = keep ? ac_coefficients(&bits, of->ac, coefficients)
                                  : skip_coefficients(&bits, of->ac);
@@ -327,8 +257,7 @@ static size_t bytes_taken(const mr_jpeg_scan *scan) {
     return (size_t)(scan->bits.next - scan->data) - (scan->bits.count & 63) / 8;
 }
 
-/* Reads on until `need` bytes are there that were not taken, or the piece ends. */
-static void fill(mr_jpeg_scan *scan, size_t need) {
+void mr_jpeg_scan_fill(mr_jpeg_scan *scan, size_t need) {
     need += bytes_taken(scan) + AHEAD;
     while (scan->filled < need && !scan->ended) {
         size_t left = scan->size - scan->read, n = left < STEP ? left : STEP, written;
@@ -344,12 +273,18 @@ static void fill(mr_jpeg_scan *scan, size_t need) {
     }
 }
 
-/* Whether every byte of the piece was taken, up to this marker; the last byte's bits need not be
- * all taken. */
+bool mr_jpeg_scan_reaches(mr_jpeg_scan *scan, int *marker) {
+    mr_jpeg_scan_fill(scan, 0);
+    if (!scan->ended || bytes_taken(scan) != scan->filled || scan->size - scan->read < 2) {
+        return false;
+    }
+    *marker = scan->bytes[scan->read + 1];
+    return true;
+}
+
 static bool piece_ends_with(mr_jpeg_scan *scan, int marker) {
-    fill(scan, 0);
-    return scan->ended && bytes_taken(scan) == scan->filled && scan->size - scan->read >= 2 &&
-           scan->bytes[scan->read + 1] == marker;
+    int found;
+    return mr_jpeg_scan_reaches(scan, &found) && found == marker;
 }
 
 static void begin_piece(mr_jpeg_scan *scan, size_t byte) {
@@ -365,9 +300,9 @@ static void begin_piece(mr_jpeg_scan *scan, size_t byte) {
 static void begin_bits(mr_jpeg_scan *scan, const mr_jpeg_place *place) {
     memcpy(scan->predictors, place->predictors, sizeof scan->predictors);
     if (place->bit > 0) {
-        fill(scan, 1);
-        refill(&scan->bits);
-        consume(&scan->bits, place->bit);
+        mr_jpeg_scan_fill(scan, 1);
+        mr_jpeg_refill(&scan->bits);
+        mr_jpeg_consume(&scan->bits, place->bit);
     }
 }
 
@@ -403,7 +338,10 @@ void mr_jpeg_scan_jump(mr_jpeg_scan *scan, const mr_jpeg_place *place, int64_t m
     begin_bits(scan, place);
 }
 
-static bool restart(mr_jpeg_scan *scan) {
+bool mr_jpeg_scan_restart(mr_jpeg_scan *scan) {
+    if (scan->interval == 0 || scan->left > 0) {
+        return true;
+    }
     if (!piece_ends_with(scan, MR_JPEG_RST0 + scan->restarts)) {
         return false;
     }
@@ -420,8 +358,7 @@ static int64_t next_chunk(const mr_jpeg_scan *scan, int64_t n) {
     return scan->interval > 0 && scan->left < n ? scan->left : n;
 }
 
-/* Whether no more was taken than there was. */
-static bool within_piece(const mr_jpeg_scan *scan) {
+bool mr_jpeg_scan_within(const mr_jpeg_scan *scan) {
     return !scan->ended ||
            (size_t)(scan->bits.next - scan->data) * 8 - (scan->bits.count & 63) <= scan->filled * 8;
 }
@@ -430,15 +367,15 @@ static bool run_all(mr_jpeg_scan *scan, int64_t n, int16_t *coefficients, uint8_
     bool bmi2 = scan->kernels->cpu & MR_CPU_AVX2;
     size_t blocks = (size_t)scan->mcu->n_blocks;
     while (n > 0) {
-        if (scan->interval > 0 && scan->left == 0 && !restart(scan)) {
+        if (!mr_jpeg_scan_restart(scan)) {
             return false;
         }
         int64_t some = next_chunk(scan, n);
-        fill(scan, (size_t)some * blocks * BLOCK_BYTES);
+        mr_jpeg_scan_fill(scan, (size_t)some * blocks * MR_JPEG_BLOCK_BYTES);
         bool right = !coefficients
                          ? (bmi2 ? skip_bmi2 : skip_plain)(scan, some)
                          : (bmi2 ? decode_bmi2 : decode_plain)(scan, some, coefficients, known);
-        if (!right || !within_piece(scan)) {
+        if (!right || !mr_jpeg_scan_within(scan)) {
             return false;
         }
         n -= some;
@@ -465,7 +402,7 @@ bool mr_jpeg_scan_ends(mr_jpeg_scan *scan) {
 
 /* ---- Places ---- */
 bool mr_jpeg_scan_place(mr_jpeg_scan *scan, mr_jpeg_place *place) {
-    if (scan->interval > 0 && scan->left == 0 && !restart(scan)) {
+    if (!mr_jpeg_scan_restart(scan)) {
         return false;
     }
     size_t bits = (size_t)(scan->bits.next - scan->data) * 8 - (scan->bits.count & 63);

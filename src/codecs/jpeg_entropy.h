@@ -11,7 +11,10 @@
 #include "codecs/jpeg_huffman.h"
 #include "kernels/kernels.h"
 
-enum { MR_JPEG_MCU_BLOCKS = 6 };
+enum {
+    MR_JPEG_MCU_BLOCKS = 6,
+    MR_JPEG_BLOCK_BYTES = 248, /* that a block takes at most: 64 symbols of 31 bits */
+};
 
 typedef struct mr_jpeg_mcu_block {
     const mr_jpeg_dc_table *dc;
@@ -76,5 +79,22 @@ bool mr_jpeg_scan_place(mr_jpeg_scan *scan, mr_jpeg_place *place);
 
 /* After the last MCU: whether the end of the image follows, and nothing in between. */
 bool mr_jpeg_scan_ends(mr_jpeg_scan *scan);
+
+/* ---- For decoders of other scans ---- */
+
+/* Reads on until `need` bytes are there that were not taken, or the piece ends. Behind the end are
+ * zeros, as many as an MCU takes at most. */
+void mr_jpeg_scan_fill(mr_jpeg_scan *scan, size_t need);
+
+/* Whether no more was taken than there was. */
+bool mr_jpeg_scan_within(const mr_jpeg_scan *scan);
+
+/* Whether every byte of the piece was taken, up to a marker: which. The last byte's bits need not
+ * be all taken. */
+bool mr_jpeg_scan_reaches(mr_jpeg_scan *scan, int *marker);
+
+/* Takes the restart marker, where one must be before the next MCU; `left` is counted by the caller.
+ */
+bool mr_jpeg_scan_restart(mr_jpeg_scan *scan);
 
 #endif

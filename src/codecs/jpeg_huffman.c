@@ -141,20 +141,28 @@ static void join_pairs(mr_jpeg_ac_entry *lookup, const mr_jpeg_ac_entry *single)
     }
 }
 
-bool mr_jpeg_make_ac(mr_jpeg_ac_table *table, mr_jpeg_codes codes) {
+/* `special`: symbols that are not to be held. */
+static bool make_ac(mr_jpeg_ac_entry *lookup, mr_jpeg_code_book *book, mr_jpeg_codes codes,
+                    bool (*special)(uint8_t symbol, int detail), int detail) {
     mr_jpeg_ac_entry single[MR_JPEG_LOOKUPS], *at = single;
     const uint8_t *symbol = codes + CODE_BITS;
-    if (!make_book(&table->book, codes)) {
+    if (!make_book(book, codes)) {
         return false;
     }
     for (int length = 1; length <= BITS; length++) {
-        for (int i = 0; i < codes[length - 1]; i++) {
-            at = put_ac_code(at, length, *symbol++);
+        for (int i = 0; i < codes[length - 1]; i++, symbol++) {
+            bool held = !special || !special(*symbol, detail);
+            at = held ? put_ac_code(at, length, *symbol)
+                      : put(at, long_entry(), 1 << (BITS - length));
         }
     }
     put(at, long_entry(), (int)(single + MR_JPEG_LOOKUPS - at));
-    join_pairs(table->lookup, single);
+    join_pairs(lookup, single);
     return true;
+}
+
+bool mr_jpeg_make_ac(mr_jpeg_ac_table *table, mr_jpeg_codes codes) {
+    return make_ac(table->lookup, &table->book, codes, NULL, 0);
 }
 
 /* ---- AC, to get past ----
@@ -217,4 +225,59 @@ void mr_jpeg_make_skip(mr_jpeg_ac_table *table, mr_jpeg_codes codes) {
     }
     make_skip_table(tables, SKIP_BITS, codes, MR_JPEG_LONG << 8);
     memcpy(table->skip, skip_table(tables, SKIP_BITS), sizeof table->skip);
+}
+
+/* ---- AC of progressive files ---- */
+
+/* The end of several blocks, and values that are too large. */
+static bool is_special(uint8_t symbol, int low) {
+    int size = symbol & 15, run = symbol >> 4;
+    return (size == 0 && run > 0 && run < 15) || size > MR_JPEG_VALUE_BITS - low;
+}
+
+bool mr_jpeg_make_first(mr_jpeg_first_table *table, mr_jpeg_codes codes, int low) {
+    return make_ac(table->lookup, &table->book, codes, is_special, low);
+}
+
+mr_jpeg_refine_entry mr_jpeg_refine_symbol(uint32_t length, uint8_t symbol) {
+    uint8_t size = symbol & 15, run = symbol >> 4;
+    mr_jpeg_refine_entry entry = {.bits = (uint8_t)length, .run = run};
+    entry.kind = size == 1   ? MR_JPEG_NEW
+                 : size > 1  ? MR_JPEG_UNKNOWN
+                 : run == 15 ? MR_JPEG_ZEROS
+                             : MR_JPEG_LAST;
+    return entry;
+}
+
+/* The bit behind a code that says so is the sign. */
+static mr_jpeg_refine_entry *put_refine_code(mr_jpeg_refine_entry *at, int length, uint8_t symbol) {
+    mr_jpeg_refine_entry entry = mr_jpeg_refine_symbol((uint32_t)length, symbol);
+    int same = 1 << (BITS - length);
+    if (entry.kind == MR_JPEG_NEW && same == 1) {
+        entry = (mr_jpeg_refine_entry){0};
+    }
+    for (int i = 0; i < same; i++) {
+        *at = entry;
+        if (entry.kind == MR_JPEG_NEW) {
+            at->bits++;
+            at->negative = i < same / 2;
+        }
+        at++;
+    }
+    return at;
+}
+
+bool mr_jpeg_make_refine(mr_jpeg_refine_table *table, mr_jpeg_codes codes) {
+    mr_jpeg_refine_entry *at = table->lookup;
+    const uint8_t *symbol = codes + CODE_BITS;
+    if (!make_book(&table->book, codes)) {
+        return false;
+    }
+    for (int length = 1; length <= BITS; length++) {
+        for (int i = 0; i < codes[length - 1]; i++) {
+            at = put_refine_code(at, length, *symbol++);
+        }
+    }
+    memset(at, 0, (size_t)(table->lookup + MR_JPEG_LOOKUPS - at) * sizeof *at);
+    return true;
 }

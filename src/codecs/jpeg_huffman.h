@@ -82,6 +82,46 @@ typedef struct mr_jpeg_ac_table {
     mr_jpeg_code_book book;
 } mr_jpeg_ac_table;
 
+/* ---- Progressive files ---- */
+
+/* AC of a first scan: as above, but the end of several blocks is not in the lookup, nor are values
+ * that do not fit in a coefficient when they are shifted left by `low` bits. */
+enum { MR_JPEG_VALUE_BITS = 15 };
+
+typedef struct mr_jpeg_first_table {
+    mr_jpeg_ac_entry lookup[MR_JPEG_LOOKUPS];
+    mr_jpeg_code_book book;
+} mr_jpeg_first_table;
+
+/* AC of a scan that refines: one symbol. */
+enum {
+    MR_JPEG_UNKNOWN, /* not in the lookup, or there is no such symbol */
+    MR_JPEG_NEW,     /* a coefficient that is not 0 any more, behind `run` that stay so */
+    MR_JPEG_ZEROS,   /* 16 that stay 0 */
+    MR_JPEG_LAST,    /* of the blocks to come, 2^run and as many as `run` bits say have no more */
+};
+
+typedef union mr_jpeg_refine_entry {
+    uint32_t number; /* may stand for `bits`, as above */
+    struct {
+        uint8_t bits, run, kind;
+        uint8_t negative; /* MR_JPEG_NEW */
+    };
+} mr_jpeg_refine_entry;
+
+typedef struct mr_jpeg_refine_table {
+    mr_jpeg_refine_entry lookup[MR_JPEG_LOOKUPS];
+    mr_jpeg_code_book book;
+} mr_jpeg_refine_table;
+
+/* Of a code of that length, without the sign. */
+mr_jpeg_refine_entry mr_jpeg_refine_symbol(uint32_t length, uint8_t symbol);
+
+bool mr_jpeg_make_first(mr_jpeg_first_table *table, mr_jpeg_codes codes, int low);
+bool mr_jpeg_make_refine(mr_jpeg_refine_table *table, mr_jpeg_codes codes);
+
+/* ---- All files ---- */
+
 /* False for codes that libjpeg refuses. */
 bool mr_jpeg_make_dc(mr_jpeg_dc_table *table, mr_jpeg_codes codes);
 bool mr_jpeg_make_ac(mr_jpeg_ac_table *table, mr_jpeg_codes codes);

@@ -9,6 +9,11 @@
 
 enum { SEGMENT_COST = 16 }; /* so that a million empty ones are too many */
 
+const uint8_t mr_jpeg_natural[64] = {
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
+    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
+    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+
 typedef struct segment {
     int marker;
     const uint8_t *data;
@@ -92,9 +97,18 @@ mr_status mr_jpeg_look_through(const uint8_t *bytes, size_t size, bool whole, mr
     return MR_OK;
 }
 
-/* ---- Baseline files ---- */
+/* A progressive file costs pixels x scans, whatever its size: a few hundred kilobytes can keep a
+ * core busy for a minute. Encoders write about 10 scans. */
+bool mr_jpeg_scans_allowed(int64_t width, int64_t height, int64_t scans) {
+    enum { SCANS_ALWAYS = 32, SCANS_NEVER = 500, SCANNED_PIXELS_MAX = 1 << 28 };
+    return scans <= SCANS_ALWAYS ||
+           (scans <= SCANS_NEVER && width * height <= SCANNED_PIXELS_MAX / scans);
+}
+
+/* ---- Files for our own decoders ---- */
 typedef struct header_reader {
     mr_jpeg_frame *frame;
+    bool progressive; /* the kind of files that is read */
     bool has_frame, jfif, adobe;
 } header_reader;
 
@@ -149,6 +163,11 @@ static bool read_codes(const segment *s, mr_jpeg_frame *frame) {
     return true;
 }
 
+static bool read_restart_interval(const segment *s, mr_jpeg_frame *frame) {
+    frame->restart_interval = s->size == 2 ? (int32_t)read_16(s->data) : 0;
+    return s->size == 2;
+}
+
 static bool read_frame_header(const segment *s, header_reader *r) {
     const uint8_t *p = s->data;
     mr_jpeg_frame *frame = r->frame;
@@ -189,6 +208,21 @@ static bool is_ycbcr(const header_reader *r) {
            (c[0].id == 1 && c[1].id == 2 && c[2].id == 3);
 }
 
+static bool components_are_regular(const header_reader *r) {
+    const mr_jpeg_component *c = r->frame->components;
+    for (int i = 0; i < r->frame->n_components; i++) {
+        if (c[i].quantisers >= MR_JPEG_TABLES || !r->frame->quantisers[c[i].quantisers]) {
+            return false;
+        }
+        for (int k = 0; k < i; k++) {
+            if (c[k].id == c[i].id) {
+                return false;
+            }
+        }
+    }
+    return sampling_is_known(r->frame) && is_ycbcr(r);
+}
+
 static bool read_scan_header(const segment *s, header_reader *r) {
     mr_jpeg_frame *frame = r->frame;
     const uint8_t *p = s->data;
@@ -202,17 +236,50 @@ static bool read_scan_header(const segment *s, header_reader *r) {
         c->dc = p[2 + 2 * i] >> 4;
         c->ac = p[2 + 2 * i] & 15;
         if (p[1 + 2 * i] != c->id || c->dc >= MR_JPEG_TABLES || c->ac >= MR_JPEG_TABLES ||
-            c->quantisers >= MR_JPEG_TABLES || !frame->dc[c->dc] || !frame->ac[c->ac] ||
-            !frame->quantisers[c->quantisers]) {
+            !frame->dc[c->dc] || !frame->ac[c->ac]) {
             return false;
         }
-        for (size_t k = 0; k < i; k++) {
-            if (frame->components[k].id == c->id) {
-                return false;
-            }
-        }
     }
-    return sampling_is_known(frame) && is_ycbcr(r);
+    return components_are_regular(r);
+}
+
+/* The component with this number, from component `from` on; that of the frame's end if there is
+ * none. */
+static int32_t find_component(const mr_jpeg_frame *frame, uint8_t id, int32_t from) {
+    while (from < frame->n_components && frame->components[from].id != id) {
+        from++;
+    }
+    return from;
+}
+
+static bool read_progression(const segment *s, mr_jpeg_frame *frame, mr_jpeg_progression *out) {
+    const uint8_t *p = s->data, *end = s->data + s->size;
+    size_t n = s->size > 0 ? p[0] : 0;
+    int32_t next = 0;
+    if (n == 0 || n > (size_t)frame->n_components || s->size != 4 + 2 * n) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        next = find_component(frame, p[1 + 2 * i], next);
+        if (next == frame->n_components) {
+            return false;
+        }
+        frame->components[next].dc = p[2 + 2 * i] >> 4;
+        frame->components[next].ac = p[2 + 2 * i] & 15;
+        out->components[i] = next++;
+    }
+    out->n_components = (int32_t)n;
+    out->from = end[-3];
+    out->to = end[-2];
+    out->high = end[-1] >> 4;
+    out->low = end[-1] & 15;
+    return true;
+}
+
+/* libjpeg looks at the first scan's segment before it tells the size. */
+static bool begins_regularly(const segment *s, const header_reader *r) {
+    mr_jpeg_progression first;
+    return r->has_frame && components_are_regular(r) && read_progression(s, r->frame, &first);
 }
 
 static bool read_application(const segment *s, header_reader *r) {
@@ -232,16 +299,17 @@ static bool read_segment(const segment *s, header_reader *r) {
     switch (s->marker) {
     case MR_JPEG_SOF0:
     case MR_JPEG_SOF1:
-        return read_frame_header(s, r);
+        return !r->progressive && read_frame_header(s, r);
+    case MR_JPEG_SOF2:
+        return r->progressive && read_frame_header(s, r);
     case MR_JPEG_DQT:
         return read_quantisers(s, r->frame);
     case MR_JPEG_DHT:
         return read_codes(s, r->frame);
     case MR_JPEG_SOS:
-        return read_scan_header(s, r);
+        return r->progressive ? begins_regularly(s, r) : read_scan_header(s, r);
     case MR_JPEG_DRI:
-        r->frame->restart_interval = s->size == 2 ? (int32_t)read_16(s->data) : 0;
-        return s->size == 2;
+        return read_restart_interval(s, r->frame);
     default:
         return (s->marker >= MR_JPEG_APP0 && s->marker <= MR_JPEG_APP15) || s->marker == MR_JPEG_COM
                    ? read_application(s, r)
@@ -249,16 +317,18 @@ static bool read_segment(const segment *s, header_reader *r) {
     }
 }
 
-bool mr_jpeg_read_frame(const uint8_t *bytes, size_t size, mr_jpeg_frame *out) {
-    header_reader r = {.frame = out};
+/* Up to the first scan: *scan is where its segment begins, *at where it ends. */
+static bool read_headers(header_reader *r, const uint8_t *bytes, size_t size, size_t *scan,
+                         size_t *at) {
     segment s = {0};
-    size_t at = 2, cost = 0;
-    *out = (mr_jpeg_frame){0};
+    size_t cost = 0;
+    *r->frame = (mr_jpeg_frame){0};
     if (!mr_jpeg_sniff(bytes, size)) {
         return false;
     }
-    while (s.marker != MR_JPEG_SOS) {
-        if (!strict_segment(bytes, size, &at, &s) || !read_segment(&s, &r)) {
+    for (*at = 2; s.marker != MR_JPEG_SOS;) {
+        *scan = *at;
+        if (!strict_segment(bytes, size, at, &s) || !read_segment(&s, r)) {
             return false;
         }
         cost += s.size + SEGMENT_COST;
@@ -266,10 +336,44 @@ bool mr_jpeg_read_frame(const uint8_t *bytes, size_t size, mr_jpeg_frame *out) {
             return false;
         }
     }
-    out->scan = at;
     return true;
 }
 
+bool mr_jpeg_read_frame(const uint8_t *bytes, size_t size, mr_jpeg_frame *out) {
+    header_reader r = {.frame = out};
+    size_t scan, at = 0;
+    bool regular = read_headers(&r, bytes, size, &scan, &at);
+    out->scan = at;
+    return regular;
+}
+
+/* ---- Progressive files ---- */
+bool mr_jpeg_read_progressive(const uint8_t *bytes, size_t size, mr_jpeg_frame *out) {
+    header_reader r = {.frame = out, .progressive = true};
+    size_t scan = 0, at;
+    bool regular = read_headers(&r, bytes, size, &scan, &at);
+    out->scan = scan;
+    return regular;
+}
+
+bool mr_jpeg_read_progression(const uint8_t *bytes, size_t size, size_t *at, mr_jpeg_frame *frame,
+                              mr_jpeg_progression *out) {
+    segment s;
+    while (strict_segment(bytes, size, at, &s)) {
+        bool regular = s.marker == MR_JPEG_DHT   ? read_codes(&s, frame)
+                       : s.marker == MR_JPEG_DRI ? read_restart_interval(&s, frame)
+                                                 : false;
+        if (s.marker == MR_JPEG_SOS) {
+            return read_progression(&s, frame, out);
+        }
+        if (!regular) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* ---- Sizes ---- */
 static int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }

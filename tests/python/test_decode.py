@@ -88,6 +88,9 @@ def jpeg_files():
         yield f"quality {quality}", encode(colour(), "JPEG", quality=quality)
     for s in ("4:4:4", "4:2:2", "4:2:0"):
         yield f"progressive {s}", encode(colour(), "JPEG", progressive=True, subsampling=s)
+    for (h, w), quality in itertools.product([(1, 1), (9, 7), (64, 48)], [1, 30, 75, 95, 100]):
+        yield f"progressive {h}x{w} {quality}", encode(colour(h, w), "JPEG", progressive=True,
+                                                       quality=quality)
     yield "optimised", encode(colour(), "JPEG", optimize=True)
     yield "restart blocks", encode(colour(), "JPEG", restart_marker_blocks=3)
     yield "restart rows", encode(colour(), "JPEG", restart_marker_rows=1)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_jpeg.c - our JPEG decoder against libjpeg-turbo, on files made for the purpose: all
+/* test_jpeg.c - our JPEG decoders against libjpeg-turbo, on files made for the purpose: all
  * qualities and samplings, sizes from 1 x 1 on, restart markers, own and standard Huffman codes,
- * quantisers and coefficients beyond reason, flipped bits, cut anywhere. MR_JPEG_FILES sets how
- * many; MR_JPEG_SEED which. And on the files that MR_JPEG_LIST names, one to a line; three of
- * four made files show parts of them then. ./dev test jpeg makes 100,000. */
+ * progressive ones with all kinds of scans, quantisers and coefficients beyond reason, flipped
+ * bits, cut anywhere. MR_JPEG_FILES sets how many; MR_JPEG_SEED which. And on the files that
+ * MR_JPEG_LIST names, one to a line; three of four made files show parts of them then. ./dev test
+ * jpeg makes 100,000. */
 #include "test.h"
 #include "jpeg_rig.h"
 #include "codecs/jpeg_index.h"
@@ -24,10 +25,14 @@ static int64_t most_pixels(void) {
 }
 
 /* ---- Making files ---- */
+/* One scan, or those of a progressive file: libjpeg's own, random ones, only some of these. */
+enum { SEQUENTIAL, USUAL_SCANS, ANY_SCANS, NOT_ALL_SCANS };
+
 typedef struct recipe {
     int width, height, quality, content;
     int across, down, chroma_across, chroma_down;
-    bool grey, optimise, progressive, coarse, arithmetic;
+    bool grey, optimise, coarse, arithmetic;
+    int scans; /* SEQUENTIAL ... */
     int restart_interval, restart_rows;
     const struct picture *picture; /* (optional) what the image shows, instead of `content` */
     int extreme; /* largest coefficient, of random ones instead of an image's; 0: an image */
@@ -65,7 +70,7 @@ static recipe some_recipe(uint64_t *s) {
                 .chroma_down = factors[3],
                 .grey = rig_below(s, 8) == 0,
                 .optimise = rig_below(s, 2),
-                .progressive = rig_below(s, 40) == 0,
+                .scans = rig_below(s, 5) < 3 ? SEQUENTIAL : 1 + (int)rig_below(s, 8) % 3,
                 .arithmetic = rig_below(s, 60) == 0,
                 .coarse = rig_below(s, 8) == 0};
     if (rig_below(s, 300) == 0) {
@@ -115,7 +120,7 @@ static bool next_line(FILE *list, char *line, int size) {
 /* The next listed file that libjpeg decodes becomes what made files show. */
 static void take_picture(FILE *list, picture *p) {
     char line[4096] = "";
-    rig_way way = {.without = "jpeg_baseline", .channels = 3, .max_pixels = most_pixels()};
+    rig_way way = {.without = RIG_OURS, .channels = 3, .max_pixels = most_pixels()};
     for (int tries = 0; tries < 100; tries++) {
         made file = {NULL, 0};
         if (next_line(list, line, sizeof line)) {
@@ -153,6 +158,89 @@ static uint8_t content(const recipe *r, int y, int x, int c, uint64_t *s) {
     }
 }
 
+/* ---- Scans of progressive files ---- */
+enum { QUEUE = 40, COMPONENTS = 3 };
+
+/* Of one component, in their order. */
+typedef struct queue {
+    jpeg_scan_info scans[QUEUE];
+    int n, next;
+} queue;
+
+static void add_scan(queue *q, int component, int from, int to, int high, int low) {
+    q->scans[q->n++] = (jpeg_scan_info){.comps_in_scan = 1,
+                                        .component_index = {component},
+                                        .Ss = from,
+                                        .Se = to,
+                                        .Ah = high,
+                                        .Al = low};
+}
+
+/* Coefficients 1 to 63 in one band or several. */
+static void add_bands(queue *q, int component, int high, int low, uint64_t *s) {
+    int most = 1 + (int)rig_below(s, 3);
+    for (int from = 1, to; from < 64; from = to + 1) {
+        to = --most > 0 ? from + (int)rig_below(s, 64 - from) : 63;
+        add_scan(q, component, from, to, high, low);
+    }
+}
+
+/* All of a component's; DC alone where it is not told together with that of the others. */
+static void fill_queue(queue *q, int component, bool dc_apart, int dc_low, uint64_t *s) {
+    int low = (int)rig_below(s, 4);
+    if (dc_apart) {
+        add_scan(q, component, 0, 0, 0, dc_low);
+    }
+    add_bands(q, component, 0, low, s);
+    for (; low > 0; low--) {
+        add_bands(q, component, low, low - 1, s);
+    }
+    for (; dc_apart && dc_low > 0; dc_low--) {
+        add_scan(q, component, 0, 0, dc_low, dc_low - 1);
+    }
+}
+
+static jpeg_scan_info together(int components, int high, int low) {
+    return (jpeg_scan_info){
+        .comps_in_scan = components, .component_index = {0, 1, 2}, .Ah = high, .Al = low};
+}
+
+/* Components take turns by chance. */
+static int join_queues(jpeg_scan_info *out, queue *queues, int components, uint64_t *s) {
+    int n = 0, left = 0;
+    for (int c = 0; c < components; c++) {
+        left += queues[c].n;
+    }
+    while (left > 0) {
+        queue *q = &queues[rig_below(s, components)];
+        if (q->next < q->n) {
+            out[n++] = q->scans[q->next++];
+            left--;
+        }
+    }
+    return n;
+}
+
+static void make_script(struct jpeg_compress_struct *jpeg, bool complete, uint64_t *s) {
+    int components = jpeg->num_components, n = 0, dc_low = (int)rig_below(s, 4);
+    bool apart = rig_below(s, 2);
+    queue queues[COMPONENTS] = {0};
+    jpeg_scan_info *scans = jpeg->mem->alloc_small((j_common_ptr)jpeg, JPOOL_IMAGE,
+                                                   (COMPONENTS * QUEUE + QUEUE) * sizeof *scans);
+    for (int c = 0; c < components; c++) {
+        fill_queue(&queues[c], c, apart, dc_low, s);
+    }
+    if (!apart) {
+        scans[n++] = together(components, 0, dc_low);
+    }
+    n += join_queues(scans + n, queues, components, s);
+    for (; !apart && dc_low > 0; dc_low--) {
+        scans[n++] = together(components, dc_low, dc_low - 1);
+    }
+    jpeg->scan_info = scans;
+    jpeg->num_scans = complete ? n : 1 + (int)rig_below(s, n);
+}
+
 static void set_up(struct jpeg_compress_struct *jpeg, const recipe *r, uint64_t *s) {
     jpeg->image_width = (JDIMENSION)r->width;
     jpeg->image_height = (JDIMENSION)r->height;
@@ -180,8 +268,10 @@ static void set_up(struct jpeg_compress_struct *jpeg, const recipe *r, uint64_t 
     jpeg->arith_code = r->arithmetic;
     jpeg->restart_interval = (unsigned)r->restart_interval;
     jpeg->restart_in_rows = r->restart_rows;
-    if (r->progressive) {
+    if (r->scans == USUAL_SCANS) {
         jpeg_simple_progression(jpeg);
+    } else if (r->scans > USUAL_SCANS) {
+        make_script(jpeg, r->scans == ANY_SCANS, s);
     }
 }
 
@@ -258,7 +348,7 @@ static made make_file(const recipe *r, uint64_t *s) {
     jpeg_mem_dest(&jpeg, &data, &size);
     if (setjmp(cannot_make) == 0) {
         set_up(&jpeg, r, s);
-        if (r->extreme > 1 && !r->progressive) {
+        if (r->extreme > 1) {
             write_coefficients(&jpeg, r, s);
         } else {
             write_image(&jpeg, r, s);
@@ -277,7 +367,9 @@ static made make_file(const recipe *r, uint64_t *s) {
 /* ---- Damaging them ---- */
 static size_t scan_of(const made *file) {
     mr_jpeg_frame frame;
-    bool has_scan = mr_jpeg_read_frame(file->data, file->size, &frame) && frame.scan < file->size;
+    bool has_scan = (mr_jpeg_read_frame(file->data, file->size, &frame) ||
+                     mr_jpeg_read_progressive(file->data, file->size, &frame)) &&
+                    frame.scan < file->size;
     return has_scan ? frame.scan : 0;
 }
 
@@ -331,10 +423,10 @@ static made damage(const made *whole, uint64_t *s) {
 static bool is_ours(const recipe *r) {
     bool half = r->across <= 2 && r->down <= 2 && r->chroma_across == 1 && r->chroma_down == 1;
     bool wide = r->across == 1 || r->width > 4;
-    return (r->grey || (half && wide)) && !r->progressive && !r->arithmetic;
+    return (r->grey || (half && wide)) && r->scans != NOT_ALL_SCANS && !r->arithmetic;
 }
 
-/* Whether jpeg_baseline alone decodes the file: everything might be left to libjpeg otherwise. */
+/* Whether our codecs alone decode the file: everything might be left to libjpeg otherwise. */
 static bool decodes_alone(const made *file) {
     rig_way way = {.without = "jpeg", .cpu = rig_cpu(), .channels = 3, .max_pixels = most_pixels()};
     rig_answer a = rig_decode(file->data, file->size, &way);
@@ -391,7 +483,138 @@ TEST(made_files_decode_as_by_libjpeg) {
         fclose(list);
     }
     CHECK_INT(ours, >, n / 2);
-    printf("%lld files made, %lld of them for jpeg_baseline\n", (long long)n, (long long)ours);
+    printf("%lld files made, %lld of them for our codecs\n", (long long)n, (long long)ours);
+}
+
+/* ---- Scans out of order ---- */
+enum { MOST_PIECES = 40 };
+
+/* A progressive file: what comes before its first scan, each scan with the tables before it, and
+ * the end. */
+typedef struct pieces {
+    size_t from[MOST_PIECES + 1]; /* the last: where the file ends */
+    int n;
+} pieces;
+
+/* Where image data end that begin there. */
+static size_t past_image_data(const made *file, size_t at) {
+    const uint8_t *p = file->data;
+    while (p[at] != 0xFF || p[at + 1] == 0 || (p[at + 1] >= 0xD0 && p[at + 1] <= 0xD7)) {
+        at++;
+    }
+    return at;
+}
+
+static pieces take_apart(const made *file) {
+    pieces p = {.n = 1};
+    const uint8_t *bytes = file->data;
+    bool first = true;
+    for (size_t at = 2; bytes[at + 1] != MR_JPEG_EOI;) {
+        size_t next = at + 2 + (size_t)(bytes[at + 2] << 8 | bytes[at + 3]);
+        bool scan = bytes[at + 1] == MR_JPEG_SOS;
+        if (scan && first) {
+            p.from[p.n++] = at; /* its tables stay before it */
+            first = false;
+        }
+        at = scan ? past_image_data(file, next) : next;
+        if (scan) {
+            p.from[p.n++] = at;
+        }
+    }
+    p.from[p.n] = file->size;
+    return p;
+}
+
+static void append(made *out, const void *data, size_t size) {
+    out->data = realloc(out->data, out->size + size);
+    memcpy(out->data + out->size, data, size);
+    out->size += size;
+}
+
+static void append_piece(made *out, const made *file, const pieces *p, int i) {
+    append(out, file->data + p->from[i], p->from[i + 1] - p->from[i]);
+}
+
+/* Pieces that libjpeg takes for something else than ours might, or for nothing, or for a reason to
+ * stop: a comment, quantisers, a restart interval, the end, and a line count. */
+static void append_foreign(made *out, int which) {
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } foreign[] = {
+        {"\xFF\xFE\0\4ab", 6},
+        {"\xFF\xDD\0\4\0\0", 6},
+        {"\xFF\xDD\0\4\0\1", 6},
+        {"\xFF\xD9", 2},
+        {"\xFF\xDC\0\4\0\20", 6},
+        {"\xFF\xE0\0\2", 4},
+        {"\xFF\xC4\0\3\0", 5},
+        {"\xFF", 1},
+        {"\0", 1},
+        {"\xFF\xD3", 2},
+        {"\xFF\xDA\0\3\1", 5},
+    };
+    uint8_t quantisers[69] = {0xFF, MR_JPEG_DQT, 0, 67};
+    size_t n = sizeof foreign / sizeof *foreign;
+    if ((size_t)which < n) {
+        append(out, foreign[which].bytes, foreign[which].size);
+        return;
+    }
+    memset(quantisers + 5, 3, 64);
+    append(out, quantisers, sizeof quantisers);
+}
+enum { FOREIGN = 12 };
+
+typedef enum change { LEFT_OUT, TWICE, TOO_OFTEN, SWAPPED, PRECEDED } change;
+
+/* One scan is left out, comes twice or more often than is allowed, changes places with the next, or
+ * something comes before it. */
+static made rearranged(const made *file, const pieces *p, change how, int scan, int foreign) {
+    made out = {0};
+    for (int i = 0; i < p->n; i++) {
+        int at = how == SWAPPED && i == scan ? i + 1 : how == SWAPPED && i == scan + 1 ? i - 1 : i;
+        if (how == PRECEDED && i == scan) {
+            append_foreign(&out, foreign);
+        }
+        if (how != LEFT_OUT || i != scan) {
+            append_piece(&out, file, p, at);
+        }
+        for (int k = how == TWICE ? 1 : how == TOO_OFTEN ? 600 : 0; k > 0 && i == scan; k--) {
+            append_piece(&out, file, p, at);
+        }
+    }
+    return out;
+}
+
+TEST(rearranged_scans_decode_as_by_libjpeg) {
+    for (int kind = 0; kind < 6; kind++) {
+        uint64_t s = (uint64_t)kind + 1;
+        recipe r = {.width = 37,
+                    .height = 29,
+                    .quality = 85,
+                    .content = 2,
+                    .across = 1 + kind % 2,
+                    .down = 1 + kind / 2 % 2,
+                    .chroma_across = 1,
+                    .chroma_down = 1,
+                    .grey = kind == 4,
+                    .restart_interval = kind == 5 ? 3 : 0,
+                    .scans = kind == 3 ? ANY_SCANS : USUAL_SCANS};
+        made file = make_file(&r, &s);
+        CHECK(file.data && decodes_alone(&file));
+        pieces p = file.data ? take_apart(&file) : (pieces){.n = 1};
+        for (int i = 0; i < (p.n - 1) * (PRECEDED + FOREIGN); i++) {
+            int what = i % (PRECEDED + FOREIGN), scan = 1 + i / (PRECEDED + FOREIGN);
+            if (what < PRECEDED && scan + 1 == p.n) { /* the end */
+                continue;
+            }
+            made changed = rearranged(&file, &p, what < PRECEDED ? (change)what : PRECEDED, scan,
+                                      what - PRECEDED);
+            check_file(&changed, "rearranged", i, &s);
+            free(changed.data);
+        }
+        free(file.data);
+    }
 }
 
 /* ---- The index ---- */
@@ -429,7 +652,7 @@ static int64_t rows_known(const made *index, size_t size, const made *file) {
 
 static bool lowest_rows_are_right(const made *file, const made *index) {
     const mr_region part = {.x = 10, .y = 150, .width = 60, .height = 50};
-    rig_way way = {.without = "jpeg_baseline",
+    rig_way way = {.without = RIG_OURS,
                    .cpu = rig_cpu(),
                    .channels = 3,
                    .max_pixels = most_pixels(),
@@ -544,7 +767,7 @@ TEST(listed_files_decode_as_by_libjpeg) {
     }
     if (list) {
         fclose(list);
-        printf("%lld files, %lld of them for jpeg_baseline\n", (long long)n, (long long)ours);
+        printf("%lld files, %lld of them for our codecs\n", (long long)n, (long long)ours);
     } else {
         printf("left out: MR_JPEG_LIST names no list of files\n");
     }
