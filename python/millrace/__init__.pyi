@@ -471,10 +471,10 @@ class Pipeline:
             compression: How values are packed: none, lz4 or zstd. Default: "none".
             group: Share the store with the folder's group; else it is the user's alone. Default: false.
             keep: samples: as they are here, and what decode_image behind it finds out about their files (where the rows of a JPEG begin). index: the latter alone. auto: of a pipeline's caches that say so, the one that pays works, as a model of the costs says when the loader is opened. Default: "samples"."""
-    def cast(self, dtype: Literal["float32", "float16", "bfloat16", "uint8"], scale: bool = False, *, field: str | Sequence[str] | None = None) -> Pipeline:
+    def cast(self, dtype: Literal["float32", "float16", "bfloat16", "uint8", "int32", "int64"], scale: bool = False, *, field: str | Sequence[str] | None = None) -> Pipeline:
         """Changes the element type; layout and shape stay.
 
-        Arithmetic is float32, then rounded to nearest, ties to even. Floats to uint8 are rounded the same way and cut to 0 .. 255; NaN becomes 0.
+        Arithmetic is float32, then rounded to nearest, ties to even. Floats to uint8 are rounded the same way and cut to 0 .. 255; NaN becomes 0. int32 and int64 are made of whole numbers; one that does not fit makes the sample a bad one.
 
         Parameters:
             dtype: Element type of the output.

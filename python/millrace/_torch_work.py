@@ -428,8 +428,8 @@ class Counted:
     """Epochs and batches counted here: a state says how many batches of which epoch were taken, and
     whoever goes on from it leaves out so many."""
 
-    def __init__(self, options, seed):
-        self.options, self.seed = options, seed
+    def __init__(self, dataset, options, seed):
+        self.counted, self.options, self.seed = dataset, options, seed
         self.epoch = self.taken = self.skip = 0
         self.inside = False
 
@@ -447,7 +447,12 @@ class Counted:
 
     def state(self):
         taken = self.taken if self.inside else self.skip
-        return {"millrace_batches": 1, "seed": self.seed, "epoch": self.epoch, "batches": taken}
+        return {"millrace_batches": 1, "seed": self.seed, "epoch": self.epoch, "batches": taken, **self.of()}
+
+    def of(self):
+        """What batches are counted of: a state of something else would leave out the wrong ones."""
+        sized = hasattr(self.counted, "__len__")
+        return {"batch": self.options.batch_size, "samples": len(self.counted) if sized else None}
 
     def load(self, state):
         if state.get("millrace_batches") != 1:
@@ -455,6 +460,10 @@ class Counted:
                              "dataset")
         if state["seed"] != self.seed:
             raise StateError(f"the state has seed {state['seed']}, this run has seed {self.seed}")
+        for name, own in self.of().items():
+            if state.get(name, own) != own:
+                raise StateError(f"the state is of {'batches' if name == 'batch' else 'a dataset'} of {state[name]} "
+                                 f"samples, this loader has {own}")
         self.epoch, self.skip, self.inside = state["epoch"], state["batches"], False
 
     def set_epoch(self, epoch):
@@ -467,7 +476,7 @@ class Counted:
 
 class Sampled(Counted):
     def __init__(self, dataset, options, seed, sampler, threads):
-        super().__init__(options, seed)
+        super().__init__(dataset, options, seed)
         self.sampler, self.first, self.dataset = sampler, 0, dataset
         self.threads = threads
         self.inner = None if threads else workers_of_torch(
@@ -539,7 +548,7 @@ class Stream(Counted):
     the workers in turn, ranks are the dataset's to tell apart."""
 
     def __init__(self, dataset, options, seed):
-        super().__init__(options, seed)
+        super().__init__(dataset, options, seed)
         self.generator = torch.Generator()
         if not isinstance(dataset, IterableDataset):
             dataset = Iterated(dataset)

@@ -22,8 +22,9 @@ enum { PART = 0x1F }; /* between the parts of a JSON array */
 
 typedef struct cell {
     char *text;
-    bool is_text; /* JSON says so: "7" is a name there */
-    char split;   /* what separates its parts; 0: it has one */
+    bool is_text;   /* JSON says so: "7" is a name there */
+    bool is_nested; /* JSON has lists or objects in it, which no label has */
+    char split;     /* what separates its parts; 0: it has one */
 } cell;
 
 /* All cells, row by row. */
@@ -177,20 +178,33 @@ static mr_status read_list(sheet *s, char *text, mr_error *err) {
 }
 
 /* ---- CSV ---- */
-/* Takes a cell off the text, quotes resolved in place; *at is left at what ends it. */
+static bool is_blank(char c, char separator) {
+    return (c == ' ' || c == '\t') && c != separator;
+}
+
+/* Takes a cell off the text, quotes resolved in place; *at is left at what ends it. Blanks around a
+ * cell are nobody's label: people write "cat, 3". */
 static char *take_csv_cell(char **at, char separator, int64_t *line, size_t *length) {
-    char *from = *at, *start = from, *to = from;
+    char *from = *at;
+    while (is_blank(*from, separator)) {
+        from++;
+    }
+    char *start = from, *to = from, *kept = from;
     bool quoted = *from == '"';
     from += quoted;
     while (*from && (quoted || (*from != separator && *from != '\n' && *from != '\r'))) {
         if (quoted && *from == '"' && from[1] != '"') {
             quoted = false;
+            kept = to;
             from++;
             continue;
         }
         from += quoted && *from == '"'; /* the first of two */
         *line += *from == '\n';
         *to++ = *from++;
+    }
+    while (to > kept && is_blank(to[-1], separator)) {
+        to--;
     }
     *length = (size_t)(to - start);
     *at = from;
@@ -280,7 +294,17 @@ static char *json_part(const json_t *value, bool *is_text) {
     return json_is_integer(value) || json_is_boolean(value) ? strdup(text) : strdup("");
 }
 
+static bool is_nested(const json_t *value) {
+    bool nested = json_is_object(value);
+    for (size_t i = 0; json_is_array(value) && i < json_array_size(value); i++) {
+        const json_t *part = json_array_get(value, i);
+        nested = nested || json_is_array(part) || json_is_object(part) || json_is_null(part);
+    }
+    return nested;
+}
+
 static bool json_cell(const json_t *value, cell *out) {
+    out->is_nested = is_nested(value);
     if (!json_is_array(value)) {
         out->text = value ? json_part(value, &out->is_text) : strdup("");
         return out->text != NULL;
@@ -411,11 +435,20 @@ static mr_status survey_cell(const sheet *s, int32_t column, int64_t row,
     const char *at = c->text, *part = NULL;
     size_t length = 0;
     int64_t n = 0;
-    if (c->text[0] == '\0' && c->split == '\0') {
-        char what[128];
+    char what[128];
+    if (c->text[0] == '\0' && c->split == '\0' && !c->is_nested) {
         snprintf(what, sizeof what, "has no %.80s", s->headers[column]);
         return fail_line(s, s->lines[row], what,
                          "give each file a value, or choose other columns with `columns`", err);
+    }
+    if (c->is_nested) {
+        snprintf(what, sizeof what, "has lists or objects inside %.60s, which are no labels",
+                 s->headers[column]);
+        return fail_line(
+            s, s->lines[row], what,
+            "name the columns that are wanted with `columns`; boxes come from a dataset, "
+            "a tar with .npy members or Parquet",
+            err);
     }
     for (; (part = next_part(c, &at, &length)) != NULL; n++) {
         kind k = kind_of(part, length, c->is_text);

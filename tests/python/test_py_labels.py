@@ -151,6 +151,25 @@ def test_bad_tables_name_the_line(change, said, folder):
     assert caught.value.hint
 
 
+def test_blanks_around_cells_are_no_part_of_labels(folder):
+    (folder.parent / "t.csv").write_text("file , label, kind\n" + "".join(
+        f'{name}, {i + 9},  "a b" \n' for i, name in enumerate(FILES)))
+    pipeline = mr.files(path=folder, labels=folder.parent / "t.csv").fields(["label", "kind"])
+    assert batch_of(pipeline)["label"].tolist() == [9, 10, 11, 12]
+    with pipeline.loader() as loader:
+        assert loader.classes_of("kind") == ["a b"]
+
+
+def test_lists_in_lists_are_no_labels(folder):
+    (folder.parent / "t.jsonl").write_text("".join(
+        json.dumps({"file_name": name, "n": i, "boxes": [[1.0, 2.0]] if i else [5]}) + "\n" for i, name in enumerate(FILES)))
+    with pytest.raises(Exception, match="lists or objects inside boxes") as caught:
+        batch_of(mr.files(path=folder, labels=folder.parent / "t.jsonl"))
+    assert "line 2" in str(caught.value) or ":2" in str(caught.value)
+    pipeline = mr.files(path=folder, labels=folder.parent / "t.jsonl", columns=["n"]).fields(["n"])
+    assert batch_of(pipeline)["n"].tolist() == [0, 1, 2, 3]
+
+
 def test_a_row_belongs_to_one_file(folder):
     shutil.copy(folder / "0.jpg", folder / "deep" / "0.jpg")
     table = write_table(folder, ".csv", ["0", "1", "2", "3"])

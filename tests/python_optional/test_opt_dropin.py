@@ -86,6 +86,17 @@ def test_a_samplers_order_is_kept(name, way, drop_last):
         assert labels(loader) == labels(real)
 
 
+def test_a_state_of_other_batches_or_another_dataset_is_refused():
+    loader = mine(sampler=list(range(8)))
+    next(iter(loader))
+    state = loader.state_dict()
+    with pytest.raises(mr.StateError, match="batches of 4 samples, this loader has 2"):
+        mine(sampler=list(range(8)), batch_size=2).load_state_dict(state)
+    with pytest.raises(mr.StateError, match="a dataset of .* samples, this loader has 5"):
+        mr.torch.DataLoader(torch.utils.data.Subset(Pairs(), range(5)), batch_size=4,
+                            sampler=[0, 1, 2]).load_state_dict(state)
+
+
 class Buckets(Sampler):
     """Batches of different sizes."""
 
