@@ -59,10 +59,10 @@ int64_t mr_child_most_blocks(const mr_child *child) {
     return 2 * window_of(child) + child->pipeline->shuffle.lanes + blocks_of_stretch(child);
 }
 
-/* Positions that are open at once may need more windows than two. A block has its bytes, then what
- * they are unpacked to; both while it is unpacked, which is one for each thread where that is one
- * piece of work, and otherwise, or where values point into the bytes, may be all. */
-int64_t mr_child_block_memory(const mr_child *child, uint32_t threads, int64_t open) {
+/* Positions that are open at once may need more windows than two. A block counts with its bytes and
+ * with what they are unpacked to: it has both while it is unpacked, in parts that several threads
+ * take between other work, or for as long as values point into the bytes. */
+int64_t mr_child_block_memory(const mr_child *child, int64_t open) {
     const mr_shape *shape = &child->dataset.shape;
     int64_t blocks = mr_child_most_blocks(child);
     if (blocks == 0) {
@@ -70,8 +70,7 @@ int64_t mr_child_block_memory(const mr_child *child, uint32_t threads, int64_t o
     }
     double rows = (double)window_of(child) * (double)shape->samples / (double)shape->blocks;
     blocks += (double)open > rows ? (int64_t)((double)open / rows) * window_of(child) : 0;
-    bool all_twice = shape->keeps_bytes || shape->parts > 1 || threads > blocks;
-    return (blocks + (all_twice ? blocks : threads)) * largest_block(&child->dataset);
+    return 2 * blocks * largest_block(&child->dataset);
 }
 
 /* ---- Opening one ---- */

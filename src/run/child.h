@@ -53,7 +53,7 @@ void mr_children_name(const mr_children *children, int64_t sample, char *buffer,
  * that are read. */
 int64_t mr_child_window(const mr_child *child);
 int64_t mr_child_most_blocks(const mr_child *child);
-int64_t mr_child_block_memory(const mr_child *child, uint32_t threads, int64_t open);
+int64_t mr_child_block_memory(const mr_child *child, int64_t open);
 
 /* What the children's stores have of a load need not be read; its state is the mr_children. */
 extern const mr_origin_class mr_stores_origin;

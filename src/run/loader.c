@@ -173,7 +173,7 @@ static bool is_near(void *context, int32_t child, int64_t block) {
                                loader->schedule.rank);
 }
 
-static mr_status open_ahead(mr_loader *loader, uint32_t threads, mr_error *err) {
+static mr_status open_ahead(mr_loader *loader, mr_error *err) {
     const mr_schedule *s = &loader->schedule;
     if (!mr_children_have_blocks(&loader->children)) {
         return MR_OK;
@@ -182,7 +182,7 @@ static mr_status open_ahead(mr_loader *loader, uint32_t threads, mr_error *err) 
     int64_t open = (loader->ring.depth + 1) * s->batch;
     for (int32_t i = 0; i < loader->children.n; i++) {
         loader->most_blocks += mr_child_most_blocks(&loader->children.list[i]);
-        loader->block_memory += mr_child_block_memory(&loader->children.list[i], threads, open);
+        loader->block_memory += mr_child_block_memory(&loader->children.list[i], open);
     }
     const mr_ahead_config config = {
         .intake = mr_readahead_intake(loader->readahead),
@@ -352,7 +352,7 @@ static mr_status start_threads(mr_loader *loader, const mr_options *options, mr_
     MR_TRY(open_far(loader, err));
     list_origins(loader);
     MR_TRY(open_readahead(loader, options, err));
-    MR_TRY(open_ahead(loader, options->threads, err));
+    MR_TRY(open_ahead(loader, err));
     if (loader->ahead) {
         mr_intake *intake = mr_readahead_intake(loader->readahead);
         intake->wake_worker = nudge_workers;

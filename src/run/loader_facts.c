@@ -51,6 +51,12 @@ static mr_peers_counts counts_of_peers(const mr_loader *loader) {
     return counts;
 }
 
+/* Which samples stand in the batches that are open, and in the one that was taken. */
+static int64_t memory_of_lists(const mr_loader *loader) {
+    int64_t each = (int64_t)(sizeof(mr_pick) + sizeof(int64_t));
+    return (loader->ring.depth + 1) * mr_loader_share(loader) * each;
+}
+
 void mr_loader_stats(const mr_loader *loader, mr_stats *out) {
     int64_t batch_bytes = mr_pool_batch_bytes(loader->pool);
     mr_readahead *readahead = loader->readahead;
@@ -64,8 +70,9 @@ void mr_loader_stats(const mr_loader *loader, mr_stats *out) {
         .bytes_read = (readahead ? atomic_load(&mr_readahead_intake(readahead)->bytes_read) : 0) +
                       counts_of_peers(loader).bytes_read,
         .wait_ns = atomic_load(&loader->wait_ns),
-        .memory_bound = (loader->ring.depth + 1) * batch_bytes + loader->read_ahead_bytes +
-                        loader->block_memory + (loader->live ? mr_live_memory(loader->live) : 0) +
+        .memory_bound = (loader->ring.depth + 1) * batch_bytes + memory_of_lists(loader) +
+                        loader->read_ahead_bytes + loader->block_memory +
+                        (loader->live ? mr_live_memory(loader->live) : 0) +
                         (loader->exchange ? MR_EXCHANGE_BYTES + MR_EXCHANGE_BYTES / 2 : 0),
         .batch_bytes = batch_bytes,
         .batches_ahead = (uint32_t)atomic_load(&loader->ring.ahead),
