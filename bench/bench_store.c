@@ -19,7 +19,7 @@
 
 #include "run/cache/stores.h"
 
-enum { ROUNDS = 9, SLOTS = 64, TOTAL = 128 << 20 };
+enum { ROUNDS = 9, PLACES = 64, TOTAL = 128 << 20 };
 
 static double now(void) {
     struct timespec time;
@@ -61,17 +61,17 @@ static mr_store_key key_of(int i) {
     return mr_store_key_of((mr_hash128){1, 2}, identity);
 }
 
-static unsigned char *slot(const values *v, int i) {
-    return v->batch + (size_t)(i % SLOTS) * v->bytes;
+static unsigned char *place(const values *v, int i) {
+    return v->batch + (size_t)(i % PLACES) * v->bytes;
 }
 
 static bool by_memcpy(values *v, int i) {
-    memcpy(slot(v, i), v->memory + (size_t)v->order[i] * v->bytes, v->bytes);
+    memcpy(place(v, i), v->memory + (size_t)v->order[i] * v->bytes, v->bytes);
     return true;
 }
 
 static bool by_pread(values *v, int i) {
-    return pread(v->file, slot(v, i), v->bytes, (off_t)v->order[i] * (off_t)v->bytes) ==
+    return pread(v->file, place(v, i), v->bytes, (off_t)v->order[i] * (off_t)v->bytes) ==
            (ssize_t)v->bytes;
 }
 
@@ -79,14 +79,14 @@ static bool by_store(values *v, int i) {
     mr_record record;
     mr_store_key key = key_of(v->order[i]);
     bool found = mr_store_find(v->reader, &key, &record, &v->arena) &&
-                 mr_record_copy(&record.fields[0], record.unpacked, slot(v, i)) == MR_OK;
+                 mr_record_copy(&record.fields[0], record.unpacked, place(v, i)) == MR_OK;
     mr_store_done(v->reader);
     return found;
 }
 
 static bool by_copy_without_store(values *v, int i) {
     volatile uint64_t hash =
-        mr_hash64_copy(slot(v, i), v->memory + (size_t)v->order[i] * v->bytes, v->bytes);
+        mr_hash64_copy(place(v, i), v->memory + (size_t)v->order[i] * v->bytes, v->bytes);
     (void)hash;
     return true;
 }
@@ -128,7 +128,7 @@ static bool open_values(values *v, const char *folder) {
     snprintf(store, sizeof store, "%s/store", folder);
     const mr_store_params params = {.size = (int64_t)4 << 30, .path = store};
     v->memory = malloc(total);
-    v->batch = aligned_alloc(4096, (SLOTS * v->bytes + 4095) / 4096 * 4096);
+    v->batch = aligned_alloc(4096, (PLACES * v->bytes + 4095) / 4096 * 4096);
     v->file = open(path, O_RDWR | O_CREAT, 0600);
     if (!v->memory || !v->batch || v->file < 0 || !make_order(v)) {
         return false;
@@ -136,7 +136,7 @@ static bool open_values(values *v, const char *folder) {
     for (size_t i = 0; i < total; i++) {
         v->memory[i] = (unsigned char)(i * 31 + i / 253);
     }
-    memset(v->batch, 1, SLOTS * v->bytes);
+    memset(v->batch, 1, PLACES * v->bytes);
     if (write(v->file, v->memory, total) != (ssize_t)total ||
         mr_store_open(&v->store, &params, &silent, NULL) < 0 || !put_all(v)) {
         return false;
@@ -154,7 +154,7 @@ static double time_round(values *v, bool (*bring)(values *v, int i)) {
             fprintf(stderr, "value %d is not there\n", v->order[i]);
             exit(1);
         }
-        if (i % SLOTS == 0) {
+        if (i % PLACES == 0) {
             mr_arena_reset(&v->arena);
         }
     }

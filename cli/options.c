@@ -51,16 +51,16 @@ static mr_status bad_number(const parser *p, const mr_option_row *row, const cha
 }
 
 static mr_status set_number(const parser *p, const mr_option_row *row, const char *text,
-                            int64_t *slot) {
+                            int64_t *to) {
     int64_t number = 0;
     if (row->or_auto && strcmp(text, "auto") == 0) {
-        *slot = -1;
+        *to = -1;
         return MR_OK;
     }
     if (!mr_number_read(text, &number) || number < row->min || number > row->max) {
         return bad_number(p, row, text);
     }
-    *slot = number;
+    *to = number;
     return MR_OK;
 }
 
@@ -92,10 +92,10 @@ static mr_status bad_choice(const parser *p, const mr_option_row *row, const cha
 }
 
 static mr_status set_choice(const parser *p, const mr_option_row *row, const char *text,
-                            int32_t *slot) {
+                            int32_t *to) {
     for (int32_t i = 0; row->choices[i]; i++) {
         if (strcmp(row->choices[i], text) == 0) {
-            *slot = i;
+            *to = i;
             return MR_OK;
         }
     }
@@ -103,31 +103,31 @@ static mr_status set_choice(const parser *p, const mr_option_row *row, const cha
 }
 
 static mr_status add_file(const parser *p, const mr_option_row *row, const char *text,
-                          mr_files *slot) {
-    if (slot->n == MR_FILES_MAX) {
+                          mr_files *to) {
+    if (to->n == MR_FILES_MAX) {
         return mr_fail(p->err, MR_E_PARAM, "%s%s is given more than %d times",
                        row->argument ? "--" : "", row->name, MR_FILES_MAX);
     }
-    slot->v[slot->n++] = text;
+    to->v[to->n++] = text;
     return MR_OK;
 }
 
 static mr_status set_value(const parser *p, const mr_option_row *row, const char *text) {
-    void *slot = (char *)p->values + row->offset;
+    void *to = (char *)p->values + row->offset;
     switch (row->kind) {
     case MR_OPTION_FLAG:
-        *(bool *)slot = true;
+        *(bool *)to = true;
         return MR_OK;
     case MR_OPTION_INT:
-        return set_number(p, row, text, slot);
+        return set_number(p, row, text, to);
     case MR_OPTION_TEXT:
     case MR_OPTION_FILE:
-        *(const char **)slot = text;
+        *(const char **)to = text;
         return MR_OK;
     case MR_OPTION_FILES:
-        return add_file(p, row, text, slot);
+        return add_file(p, row, text, to);
     case MR_OPTION_CHOICE:
-        return set_choice(p, row, text, slot);
+        return set_choice(p, row, text, to);
     }
     return mr_fail(p->err, MR_E_INTERNAL, "option --%s has no kind", row->name);
 }

@@ -53,7 +53,7 @@ static uint32_t sum_of(const uint8_t *bytes, size_t size) {
 static mr_status sum_values(const mr_pq_map *map, const void *values, int64_t n, void *out,
                             mr_error *err) {
     const mr_pq_column *column = ((const sum_map *)(const void *)map)->column;
-    size_t width = mr_pq_slot_size(column);
+    size_t width = mr_pq_cell_size(column);
     (void)err;
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *at = (const uint8_t *)values + (size_t)i * width;
@@ -81,10 +81,10 @@ static void decode_mapped(uint32_t cpu, mr_pq_job job, const mr_pq_vector *plain
     job.map = &map.map;
     want(mr_pq_decoder_new(&decoder, cpu, NULL, &limits, NULL) == MR_OK);
     want(mr_pq_decode(decoder, &job, &mapped, NULL) == MR_OK);
-    want(mapped->n_slots == plain->n_slots && mapped->n_rows == plain->n_rows);
-    size_t size = (size_t)plain->n_slots * sizeof(uint32_t);
+    want(mapped->n_cells == plain->n_cells && mapped->n_rows == plain->n_rows);
+    size_t size = (size_t)plain->n_cells * sizeof(uint32_t);
     uint8_t *sums = malloc(size + 1);
-    want(sums && sum_values(&map.map, plain->values, plain->n_slots, sums, NULL) == MR_OK);
+    want(sums && sum_values(&map.map, plain->values, plain->n_cells, sums, NULL) == MR_OK);
     want(size == 0 || memcmp(sums, mapped->values, size) == 0);
     free(sums);
     mr_pq_vector_free(mapped);
@@ -108,9 +108,9 @@ static void decode(const mr_pq_file *file, int32_t group, int32_t column, mr_pq_
     mr_status status = mr_pq_decode(fast, &job, &a, &err);
     want(status == mr_pq_decode(scalar, &job, &b, &other));
     if (status == MR_OK) {
-        want(a->n_slots == b->n_slots);
-        want(a->column->items == 0 || a->n_slots == 0 ||
-             memcmp(a->values, b->values, (size_t)a->n_slots * mr_pq_slot_size(a->column)) == 0);
+        want(a->n_cells == b->n_cells);
+        want(a->column->items == 0 || a->n_cells == 0 ||
+             memcmp(a->values, b->values, (size_t)a->n_cells * mr_pq_cell_size(a->column)) == 0);
         look_at(a);
         decode_mapped(cpu, job, a);
     } else {

@@ -70,7 +70,7 @@ static inline bool rig_link_open(void **link, const mr_link_config *config, char
     return true;
 }
 
-static inline bool rig_gather(void *link, const void *own, size_t size, void *all, char *why) {
+static inline bool rig_collect(void *link, const void *own, size_t size, void *all, char *why) {
     (void)link;
     (void)why;
     for (int r = 0; r < RIG_WORLD; r++) {
@@ -171,7 +171,7 @@ static inline void rig_link_close(void *link, bool broken) {
 static const mr_link_class rig_link = {.abi = MR_LINK_ABI,
                                        .name = "rig",
                                        .open = rig_link_open,
-                                       .gather = rig_gather,
+                                       .collect = rig_collect,
                                        .send = rig_send,
                                        .poll = rig_poll,
                                        .is_quiet = rig_is_quiet,

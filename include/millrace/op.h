@@ -144,7 +144,7 @@ typedef struct mr_example {
 } mr_example;
 
 /* ---- The table -------------------------------------------------------------------------------
- * Slots marked (optional) may be NULL. */
+ * Members marked (optional) may be NULL. */
 enum {
     MR_OP_RANDOM = 1u << 0, /* draws from call->key */
     MR_OP_HEAVY = 1u << 1,  /* costs far more than copying its output: never put in morsels */

@@ -64,15 +64,15 @@ typedef struct entry {
 
 /* Numbers that do not fit into 32 bits are in an extra field, those of them that do not. */
 static void read_large(const unsigned char *extra, size_t n, entry *e) {
-    uint64_t *const slots[] = {&e->size, &e->packed, &e->local};
+    uint64_t *const wide[] = {&e->size, &e->packed, &e->local};
     while (n >= 4) {
         size_t length = (size_t)number(extra + 2, 2), at = 4;
         if (length > n - 4) {
             return;
         }
         for (int i = 0; number(extra, 2) == 1 && i < 3; i++) {
-            if (*slots[i] == UINT32_MAX && at + 8 <= length + 4) {
-                *slots[i] = number(extra + at, 8);
+            if (*wide[i] == UINT32_MAX && at + 8 <= length + 4) {
+                *wide[i] = number(extra + at, 8);
                 at += 8;
             }
         }

@@ -87,18 +87,19 @@ static bool decode_token(const char *token, size_t size, uint8_t *out, size_t *n
 }
 
 /* ---- Vocabulary ---- */
-static mr_token_slot *slot_of(const mr_tokenizer *t, const uint8_t *bytes, size_t size) {
-    size_t at = (size_t)mr_hash64(bytes, size, 0) & t->slot_mask;
-    for (;; at = (at + 1) & t->slot_mask) {
-        mr_token_slot *slot = &t->slots[at];
-        if (slot->id < 0 || (slot->size == size && memcmp(t->bytes + slot->at, bytes, size) == 0)) {
-            return slot;
+static mr_token_entry *entry_of(const mr_tokenizer *t, const uint8_t *bytes, size_t size) {
+    size_t at = (size_t)mr_hash64(bytes, size, 0) & t->entry_mask;
+    for (;; at = (at + 1) & t->entry_mask) {
+        mr_token_entry *entry = &t->entries[at];
+        if (entry->id < 0 ||
+            (entry->size == size && memcmp(t->bytes + entry->at, bytes, size) == 0)) {
+            return entry;
         }
     }
 }
 
 int32_t mr_token_find(const mr_tokenizer *t, const uint8_t *bytes, size_t size) {
-    return slot_of(t, bytes, size)->id;
+    return entry_of(t, bytes, size)->id;
 }
 
 static size_t places_for(size_t n) {
@@ -119,14 +120,14 @@ static mr_status make_room(mr_tokenizer *t, json_t *vocab, mr_error *err) {
     if (json_object_size(vocab) > MAX_TOKENS || bytes > UINT32_MAX) {
         return mr_fail(err, MR_E_LIMIT, "the vocabulary has more than %d tokens", MAX_TOKENS);
     }
-    t->slots = mr_zalloc(places, sizeof *t->slots);
+    t->entries = mr_zalloc(places, sizeof *t->entries);
     t->bytes = mr_zalloc(1, bytes);
-    t->slot_mask = places - 1;
-    if (!t->slots || !t->bytes) {
-        return mr_fail_memory(err, places * sizeof *t->slots + bytes);
+    t->entry_mask = places - 1;
+    if (!t->entries || !t->bytes) {
+        return mr_fail_memory(err, places * sizeof *t->entries + bytes);
     }
     for (size_t i = 0; i < places; i++) {
-        t->slots[i].id = -1;
+        t->entries[i].id = -1;
     }
     return MR_OK;
 }
@@ -146,8 +147,8 @@ static mr_status read_vocab(mr_tokenizer *t, json_t *vocab, mr_error *err) {
         if (!decode_token(key, strlen(key), bytes, &n)) {
             continue;
         }
-        mr_token_slot *slot = slot_of(t, bytes, n);
-        *slot = (mr_token_slot){(uint32_t)t->n_bytes, (uint32_t)n, id};
+        mr_token_entry *entry = entry_of(t, bytes, n);
+        *entry = (mr_token_entry){(uint32_t)t->n_bytes, (uint32_t)n, id};
         t->n_bytes += n;
     }
     for (int byte = 0; byte < 256; byte++) {
@@ -161,7 +162,7 @@ static mr_status read_vocab(mr_tokenizer *t, json_t *vocab, mr_error *err) {
 }
 
 /* ---- Merges ---- */
-static mr_merge *merge_slot(mr_tokenizer *t, int32_t left, int32_t right) {
+static mr_merge *merge_entry(mr_tokenizer *t, int32_t left, int32_t right) {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     size_t at = (size_t)((key * 0x9E3779B97F4A7C15u) >> 32) & t->merge_mask;
     while (t->merges[at].left >= 0 &&
@@ -208,7 +209,7 @@ static mr_status add_merge(mr_tokenizer *t, json_t *merge, uint32_t rank, uint8_
     if (made.left < 0 || made.right < 0 || made.id < 0) {
         return malformed(err, "a merge of tokens that are not in the vocabulary");
     }
-    *merge_slot(t, made.left, made.right) = made;
+    *merge_entry(t, made.left, made.right) = made;
     return MR_OK;
 }
 
@@ -462,7 +463,7 @@ void mr_tokenizer_free(mr_tokenizer *t) {
         mr_free(t->added[i].text);
     }
     mr_free(t->added);
-    mr_free(t->slots);
+    mr_free(t->entries);
     mr_free(t->bytes);
     mr_free(t->merges);
     mr_free(t);

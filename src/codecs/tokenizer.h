@@ -15,10 +15,10 @@
 typedef enum mr_split { MR_SPLIT_NONE, MR_SPLIT_GPT2, MR_SPLIT_LLAMA3 } mr_split;
 
 /* An open hash table from bytes to ids. The bytes lie in one block. */
-typedef struct mr_token_slot {
+typedef struct mr_token_entry {
     uint32_t at, size; /* in the block */
     int32_t id;        /* -1: free */
-} mr_token_slot;
+} mr_token_entry;
 
 /* From a pair of neighbours to what they become, and how soon. */
 typedef struct mr_merge {
@@ -39,8 +39,8 @@ typedef struct mr_tokenizer {
     mr_split split;
     bool add_prefix_space, ignore_merges;
     int32_t byte_ids[256];
-    mr_token_slot *slots;
-    size_t slot_mask;
+    mr_token_entry *entries;
+    size_t entry_mask;
     uint8_t *bytes;
     size_t n_bytes;
     mr_merge *merges;

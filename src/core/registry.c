@@ -121,7 +121,7 @@ static void *copy_of(mr_own_tables *own, const void *table, size_t size, size_t 
     return copy;
 }
 
-/* Up to the slots that every version had. */
+/* Up to the members that every version had. */
 enum {
     LEAST_OP = offsetof(mr_op_class, produce),
     LEAST_SOURCE = offsetof(mr_source_class, gather)

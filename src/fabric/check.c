@@ -170,7 +170,7 @@ static mr_status check_link(checker *c, const char *url, mr_fabric_checked *each
     }
     c->failed = !c->class->open(&c->link, &config, c->why);
     bool opened = !c->failed;
-    c->failed = c->failed || !c->class->gather(c->link, &own, sizeof own, all, c->why);
+    c->failed = c->failed || !c->class->collect(c->link, &own, sizeof own, all, c->why);
     mr_free(all);
     c->deadline = now() + 60;
     if (c->rank == 0 && !c->failed) {

@@ -5,9 +5,9 @@
  * that the core is bound to no library of messages: binaries of Open MPI and MPICH do not fit each
  * other. A module uses nothing of this library but this header, and words its failures itself.
  *
- * One thread uses a link at a time. Nothing waits but open and gather, and these no longer than the
- * timeout. Messages from one rank to another arrive in the order in which they were sent, but for
- * long bodies, which shorter messages may overtake. */
+ * One thread uses a link at a time. Nothing waits but open and collect, and these no longer than
+ * the timeout. Messages from one rank to another arrive in the order in which they were sent, but
+ * for long bodies, which shorter messages may overtake. */
 #ifndef MR_FABRIC_LINK_H
 #define MR_FABRIC_LINK_H
 
@@ -40,7 +40,7 @@ typedef struct mr_link_config {
     int32_t rank, world; /* as the run has them; other figures of the launcher's are refused */
     size_t room;         /* before bodies that come */
     size_t max_body;     /* longer ones that come are a failure of their sender */
-    double timeout;      /* seconds for open and gather */
+    double timeout;      /* seconds for open and collect */
 } mr_link_config;
 
 /* Functions that return false have written why. */
@@ -50,7 +50,7 @@ typedef struct mr_link_class {
     bool (*open)(void **link, const mr_link_config *config, char why[MR_LINK_WHY]);
 
     /* Each rank's `size` bytes, in order of their ranks, to `all`. Once, after open. */
-    bool (*gather)(void *link, const void *own, size_t size, void *all, char why[MR_LINK_WHY]);
+    bool (*collect)(void *link, const void *own, size_t size, void *all, char why[MR_LINK_WHY]);
 
     bool (*send)(void *link, const mr_link_message *message, char why[MR_LINK_WHY]);
 

@@ -47,9 +47,9 @@ typedef struct mpi_link {
     operation **of;
     int n, capacity;
     int *done;            /* for Testsome */
-    mr_link_event *early; /* what came from those who gathered sooner */
+    mr_link_event *early; /* what came from those who collected sooner */
     int32_t n_early, first_early;
-    bool gathered;
+    bool collected;
 } mpi_link;
 
 /* Of the process, like MPI itself. */
@@ -420,7 +420,7 @@ static int32_t poll_unlocked(mpi_link *link, mr_link_event *events, int32_t most
     int32_t n = 0;
     bool came = true;
     why[0] = '\0';
-    while (n < most / 2 && link->gathered && link->first_early < link->n_early) {
+    while (n < most / 2 && link->collected && link->first_early < link->n_early) {
         events[n++] = link->early[link->first_early++];
     }
     while (n < most / 2 && came) {
@@ -542,7 +542,7 @@ static bool keep_early(mpi_link *link, const mr_link_event *event) {
 }
 
 /* -1: something else came than what all send first. */
-static int take_gathered(mpi_link *link, size_t size, char *all, bool *came, char *why) {
+static int take_collected(mpi_link *link, size_t size, char *all, bool *came, char *why) {
     enum { EVENTS = 64 };
     mr_link_event events[EVENTS];
     int32_t n = poll_link(link, events, EVENTS, why);
@@ -570,7 +570,7 @@ static int take_gathered(mpi_link *link, size_t size, char *all, bool *came, cha
     return taken;
 }
 
-static bool gather(void *state, const void *own, size_t size, void *all, char why[MR_LINK_WHY]) {
+static bool collect(void *state, const void *own, size_t size, void *all, char why[MR_LINK_WHY]) {
     mpi_link *link = state;
     int left = link->config.world - 1;
     double end = now() + link->config.timeout;
@@ -582,7 +582,7 @@ static bool gather(void *state, const void *own, size_t size, void *all, char wh
     memcpy((char *)all + (size_t)link->config.rank * size, own, size);
     came[link->config.rank] = true;
     while ((left > 0 || link->n > 0) && now() < end) {
-        int taken = take_gathered(link, size, all, came, why);
+        int taken = take_collected(link, size, all, came, why);
         if (taken < 0) {
             free(came);
             return false;
@@ -596,7 +596,7 @@ static bool gather(void *state, const void *own, size_t size, void *all, char wh
         name_missing(link, came, why);
     }
     free(came);
-    link->gathered = left == 0;
+    link->collected = left == 0;
     return left == 0;
 }
 
@@ -605,7 +605,7 @@ const mr_link_class mr_link_module_class = {
     .abi = MR_LINK_ABI,
     .name = "mpi",
     .open = open_link,
-    .gather = gather,
+    .collect = collect,
     .send = send_message,
     .poll = poll_link,
     .is_quiet = is_quiet,

@@ -58,7 +58,7 @@ typedef struct mr_augment_params {
 mr_augment_step mr_augment_at(const mr_augment_space *space, mr_augment_kind kind, int64_t level,
                               int64_t bins, bool negative, const mr_type *image);
 
-/* Slots for the tables of these ops; plan is mr_warp_plan. */
+/* Members for the tables of these ops; plan is mr_warp_plan. */
 mr_status mr_augment_run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
                          mr_error *err);
 mr_status mr_augment_want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,

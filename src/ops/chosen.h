@@ -35,7 +35,7 @@ mr_status mr_chosen_type(const mr_chosen_params *p, const mr_choice *choice, con
                          mr_type *out, mr_error *err);
 bool mr_same_type(const mr_type *a, const mr_type *b);
 
-/* Slots for the tables of these ops. */
+/* Members for the tables of these ops. */
 mr_status mr_chosen_open(const void *params, void **state, mr_error *err);
 void mr_chosen_close(void *state);
 mr_status mr_chosen_run(const void *params, mr_call *call, const mr_view *in, mr_view *out,

@@ -22,7 +22,7 @@ typedef struct mr_crop_params {
     mr_place (*place)(const void *params, const mr_key *key, const mr_type *in, const mr_type *out);
 } mr_crop_params;
 
-/* Slots for the tables of crops. */
+/* Members for the tables of crops. */
 mr_status mr_crop_run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
                       mr_error *err);
 mr_status mr_crop_want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
@@ -48,7 +48,7 @@ typedef struct mr_resize_params {
     int32_t filter; /* mr_filter */
 } mr_resize_params;
 
-/* Slots for the tables of resizes. */
+/* Members for the tables of resizes. */
 mr_status mr_resize_run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
                         mr_error *err);
 mr_status mr_resize_want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,

@@ -40,7 +40,7 @@ void mr_table_equalize(const uint64_t histogram[256], uint8_t table[256]);
 void mr_table_autocontrast(const uint64_t histogram[256], double cutoff_low, double cutoff_high,
                            uint8_t table[256]);
 
-/* Slots for the tables of these ops. */
+/* Members for the tables of these ops. */
 mr_status mr_points_plan(const void *params, const mr_type *in, mr_type *out, mr_error *err);
 mr_status mr_points_run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
                         mr_error *err);

@@ -48,7 +48,7 @@ void mr_rotation(double degrees, const double center[2], double m[6]);
 mr_map mr_affine_map(double angle, const double shift[2], double scale, const double shear[2],
                      const double center[2]);
 
-/* Same type out as in; slots for the tables. */
+/* Same type out as in; members for the tables. */
 mr_status mr_warp_plan(const void *params, const mr_type *in, mr_type *out, mr_error *err);
 mr_status mr_warp_run(const void *params, mr_call *call, const mr_view *in, mr_view *out,
                       mr_error *err);

@@ -15,7 +15,7 @@ size_t mr_pq_physical_size(const mr_pq_column *column) {
     return column->physical == MR_PQ_FIXED ? (size_t)column->fixed_size : sizes[column->physical];
 }
 
-size_t mr_pq_slot_size(const mr_pq_column *column) {
+size_t mr_pq_cell_size(const mr_pq_column *column) {
     return column->items == 0 ? sizeof(mr_pq_bytes)
                               : (size_t)column->items * mr_dtype_size(column->dtype);
 }

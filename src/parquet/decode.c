@@ -15,14 +15,14 @@
 /* ---- Values between nulls ---- */
 /* No branch: whether a value is null is hard to guess. */
 #define SPREAD(type, keep)                                                                         \
-    static void spread_##type(uint8_t *slots, const uint8_t *valid, int64_t n, int64_t values) {   \
+    static void spread_##type(uint8_t *cells, const uint8_t *valid, int64_t n, int64_t values) {   \
         for (int64_t i = n, k = values; i-- > 0 && k <= i;) {                                      \
             uint64_t mask = 0 - (uint64_t)valid[i];                                                \
             type value;                                                                            \
-            memcpy(&value, slots + (size_t)(k - (k > 0)) * sizeof value, sizeof value);            \
+            memcpy(&value, cells + (size_t)(k - (k > 0)) * sizeof value, sizeof value);            \
             keep;                                                                                  \
             k -= valid[i];                                                                         \
-            memcpy(slots + (size_t)i * sizeof value, &value, sizeof value);                        \
+            memcpy(cells + (size_t)i * sizeof value, &value, sizeof value);                        \
         }                                                                                          \
     }
 
@@ -36,34 +36,34 @@ SPREAD(uint32_t, value &= (uint32_t)mask)
 SPREAD(uint64_t, value &= mask)
 SPREAD(two_words, value.low &= mask; value.high &= mask)
 
-static void spread_any(uint8_t *slots, const uint8_t *valid, int64_t n, int64_t values,
+static void spread_any(uint8_t *cells, const uint8_t *valid, int64_t n, int64_t values,
                        size_t width) {
     for (int64_t i = n, k = values; i-- > 0 && k <= i;) {
-        uint8_t *to = slots + (size_t)i * width;
+        uint8_t *to = cells + (size_t)i * width;
         if (valid[i]) {
             k--;
-            memmove(to, slots + (size_t)k * width, width);
+            memmove(to, cells + (size_t)k * width, width);
         } else {
             memset(to, 0, width);
         }
     }
 }
 
-/* Values stand at the beginning of n slots: each goes to its place, from the last on; nulls become
+/* Values stand at the beginning of n cells: each goes to its place, from the last on; nulls become
  * zeros. */
-static void spread(uint8_t *slots, const uint8_t *valid, int64_t n, int64_t values, size_t width) {
+static void spread(uint8_t *cells, const uint8_t *valid, int64_t n, int64_t values, size_t width) {
     if (width == 4) {
-        spread_uint32_t(slots, valid, n, values);
+        spread_uint32_t(cells, valid, n, values);
     } else if (width == 8) {
-        spread_uint64_t(slots, valid, n, values);
+        spread_uint64_t(cells, valid, n, values);
     } else if (width == 16) {
-        spread_two_words(slots, valid, n, values);
+        spread_two_words(cells, valid, n, values);
     } else if (width == 1) {
-        spread_uint8_t(slots, valid, n, values);
+        spread_uint8_t(cells, valid, n, values);
     } else if (width == 2) {
-        spread_uint16_t(slots, valid, n, values);
+        spread_uint16_t(cells, valid, n, values);
     } else {
-        spread_any(slots, valid, n, values, width);
+        spread_any(cells, valid, n, values, width);
     }
 }
 
@@ -75,8 +75,8 @@ typedef struct page_reader {
     int64_t entries; /* so far */
 } page_reader;
 
-static uint8_t *next_slot(const mr_pq_chunk_state *state) {
-    return (uint8_t *)state->vector->values + (size_t)state->vector->n_slots * state->width;
+static uint8_t *next_cell(const mr_pq_chunk_state *state) {
+    return (uint8_t *)state->vector->values + (size_t)state->vector->n_cells * state->width;
 }
 
 static bool is_dictionary(int32_t encoding) {
@@ -105,16 +105,16 @@ static mr_status mapped_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq
 static mr_status add_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq_bytes bytes,
                             mr_pq_added add) {
     mr_pq_vector *vector = state->vector;
-    uint8_t *to = next_slot(state);
-    if (add.values < add.slots) {
+    uint8_t *to = next_cell(state);
+    if (add.values < add.cells) {
         MR_TRY(mr_pq_move_dictionary(state));
     }
     MR_TRY(state->map ? mapped_values(state, encoding, bytes, to, add.values)
                       : mr_pq_values(state, encoding, bytes, to, add.values));
-    if (add.values < add.slots) {
-        spread(to, vector->valid + vector->n_slots, add.slots, add.values, state->width);
+    if (add.values < add.cells) {
+        spread(to, vector->valid + vector->n_cells, add.cells, add.values, state->width);
     }
-    vector->n_slots += add.slots;
+    vector->n_cells += add.cells;
     return MR_OK;
 }
 
@@ -168,7 +168,7 @@ static mr_status unpack_in_place(page_reader *reader, const mr_pq_header *header
                                  size_t front, bool *done, mr_pq_bytes *page) {
     mr_pq_chunk_state *state = reader->state;
     mr_pq_decoder *decoder = state->decoder;
-    uint8_t *to = next_slot(state) - front;
+    uint8_t *to = next_cell(state) - front;
     size_t size = (size_t)header->unpacked_size;
     uint8_t *saved = mr_pq_scratch_take(&decoder->saved, front);
     mr_pq_levels l;
@@ -184,8 +184,8 @@ static mr_status unpack_in_place(page_reader *reader, const mr_pq_header *header
             l.values.data == to + front && mr_pq_all_defined(state, &l, header->n_values);
     if (*done) {
         status = mr_pq_page_levels(state, &l, header->n_values, reader->rows, &add);
-        *done = status == MR_OK && add.slots == header->n_values;
-        state->vector->n_slots += *done ? add.slots : 0;
+        *done = status == MR_OK && add.cells == header->n_values;
+        state->vector->n_cells += *done ? add.cells : 0;
     } else if (status == MR_OK) {
         uint8_t *copy = mr_pq_scratch_take(&decoder->page, size);
         status = copy ? MR_OK : mr_fail_memory(state->err, size);
@@ -234,13 +234,13 @@ static mr_status data_page_v2(page_reader *reader, const mr_pq_header *header, m
     bool compressed =
         header->compressed && packed.size > 0; /* a page of nulls may have no values */
     bool direct = compressed && !state->map && header->encoding == MR_PQ_PLAIN &&
-                  add.values == add.slots && state->column->physical != MR_PQ_BYTES &&
+                  add.values == add.cells && state->column->physical != MR_PQ_BYTES &&
                   state->column->physical != MR_PQ_BOOLEAN &&
                   (size_t)add.values * state->width == size;
     if (direct) {
-        MR_TRY(mr_pq_unpack(state->decoder->codecs, reader->chunk->codec, packed, next_slot(state),
+        MR_TRY(mr_pq_unpack(state->decoder->codecs, reader->chunk->codec, packed, next_cell(state),
                             size, state->err));
-        state->vector->n_slots += add.slots;
+        state->vector->n_cells += add.cells;
         return MR_OK;
     }
     if (packed.size == 0) {
@@ -299,7 +299,7 @@ static mr_status use_mapped(mr_pq_chunk_state *state, mr_pq_bytes page, int64_t 
 static bool may_be_column(const page_reader *reader, const mr_pq_header *header) {
     const mr_pq_chunk_state *state = reader->state;
     return reader->chunk->codec != MR_PQ_UNCOMPRESSED && !state->map &&
-           state->vector->n_slots == 0 && state->column->physical != MR_PQ_BOOLEAN &&
+           state->vector->n_cells == 0 && state->column->physical != MR_PQ_BOOLEAN &&
            header->n_values <= state->capacity && header->n_values >= state->capacity / 2 &&
            (size_t)header->unpacked_size == (size_t)header->n_values * state->width;
 }
@@ -533,11 +533,11 @@ static mr_status read_some_pages(page_reader *reader, const mr_pq_job *job) {
 /* Values whose form changes behind the last page are mapped behind that. */
 static mr_status map_vector(mr_pq_chunk_state *state, const mr_pq_map *map) {
     mr_pq_vector *vector = state->vector;
-    void *to = mr_pq_own(state, (size_t)vector->n_slots, map->size);
+    void *to = mr_pq_own(state, (size_t)vector->n_cells, map->size);
     if (!to) {
         return mr_pq_own_failed(state);
     }
-    MR_TRY(map->run(map, vector->values, vector->n_slots, to, state->err));
+    MR_TRY(map->run(map, vector->values, vector->n_cells, to, state->err));
     vector->values = to;
     return MR_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* levels.c - what of a column is there: its levels become slots with or without a value, and lists.
+/* levels.c - what of a column is there: its levels become cells with or without a value, and lists.
  *
  * What most pages are gets a way of its own: no null at all, known from one run of levels, and
  * lists without nulls, whose offsets are the zeros of the repetition levels. */
@@ -86,13 +86,13 @@ bool mr_pq_all_defined(const mr_pq_chunk_state *state, const mr_pq_levels *l, in
     return most == 0 || (l->def_encoding == MR_PQ_RLE && mr_pq_runs_all(&runs, n, (uint32_t)most));
 }
 
-/* ---- Slots and lists ---- */
+/* ---- Cells and lists ---- */
 static uint8_t *validity(mr_pq_chunk_state *state) {
     mr_pq_vector *vector = state->vector;
     if (!vector->valid) {
         vector->valid = mr_pq_own(state, (size_t)state->capacity, 1);
         if (vector->valid) {
-            memset(vector->valid, 1, (size_t)vector->n_slots);
+            memset(vector->valid, 1, (size_t)vector->n_cells);
         }
     }
     return vector->valid;
@@ -122,7 +122,7 @@ static mr_status flat_levels(mr_pq_chunk_state *state, const mr_pq_levels *l, in
     vector->n_rows += n;
     if (mr_pq_all_defined(state, l, n)) {
         if (vector->valid) {
-            memset(vector->valid + vector->n_slots, 1, (size_t)n);
+            memset(vector->valid + vector->n_cells, 1, (size_t)n);
         }
         return MR_OK;
     }
@@ -130,7 +130,7 @@ static mr_status flat_levels(mr_pq_chunk_state *state, const mr_pq_levels *l, in
     if (!valid) {
         return mr_pq_own_failed(state);
     }
-    valid += vector->n_slots;
+    valid += vector->n_cells;
     MR_TRY(read_levels(state, l->def, l->def_encoding, most, valid, n));
     int64_t defined = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -153,14 +153,14 @@ static bool whole_lists(mr_pq_chunk_state *state, const mr_pq_levels *l, int64_t
     }
     mr_pq_runs runs = mr_pq_runs_of(l->rep, 1, state->decoder->kernels);
     int64_t *offsets = vector->offsets[0] + vector->n_rows;
-    if (!mr_pq_runs_zeros(&runs, n, vector->n_slots, offsets, rows - vector->n_rows, &found) ||
-        (vector->n_rows == 0 && (found == 0 || offsets[0] != vector->n_slots))) {
+    if (!mr_pq_runs_zeros(&runs, n, vector->n_cells, offsets, rows - vector->n_rows, &found) ||
+        (vector->n_rows == 0 && (found == 0 || offsets[0] != vector->n_cells))) {
         return false; /* the general way says what is wrong */
     }
     vector->n_rows += found;
     vector->n_lists[0] += found;
     if (vector->valid) {
-        memset(vector->valid + vector->n_slots, 1, (size_t)n);
+        memset(vector->valid + vector->n_cells, 1, (size_t)n);
     }
     *out = (mr_pq_added){n, n};
     return true;
@@ -168,8 +168,8 @@ static bool whole_lists(mr_pq_chunk_state *state, const mr_pq_levels *l, int64_t
 
 typedef struct nesting {
     int64_t items[MR_PQ_DEPTH]; /* so far, of each depth */
-    int64_t slots, values, rows;
-    uint8_t *valid; /* of the slots, where the column can have nulls */
+    int64_t cells, values, rows;
+    uint8_t *valid; /* of the cells, where the column can have nulls */
 } nesting;
 
 /* Opens the lists that begin with this entry, from depth `from` on. False: no memory. */
@@ -195,10 +195,10 @@ static bool open_lists(mr_pq_chunk_state *state, nesting *now, int32_t from, int
         now->items[d]++;
     }
     if (now->valid) {
-        now->valid[now->slots] = def == column->max_def;
+        now->valid[now->cells] = def == column->max_def;
     }
     now->values += def == column->max_def;
-    now->slots++;
+    now->cells++;
     return true;
 }
 
@@ -222,10 +222,10 @@ static mr_status walk_entries(mr_pq_chunk_state *state, nesting *now, const uint
         }
         if (r == column->max_rep) {
             if (now->valid) {
-                now->valid[now->slots] = d == column->max_def;
+                now->valid[now->cells] = d == column->max_def;
             }
             now->values += d == column->max_def;
-            now->slots++;
+            now->cells++;
         } else if (!open_lists(state, now, r, d, rows)) {
             return mr_pq_own_failed(state);
         }
@@ -238,9 +238,9 @@ static void count_items(const mr_pq_chunk_state *state, nesting *now) {
     const mr_pq_vector *vector = state->vector;
     int32_t depth = state->column->max_rep;
     for (int32_t d = 0; d < depth; d++) {
-        now->items[d] = d + 1 < depth ? vector->n_lists[d + 1] : vector->n_slots;
+        now->items[d] = d + 1 < depth ? vector->n_lists[d + 1] : vector->n_cells;
     }
-    now->slots = vector->n_slots;
+    now->cells = vector->n_cells;
     now->rows = vector->n_rows;
     now->valid = vector->valid;
 }
@@ -265,8 +265,8 @@ static mr_status nested_levels(mr_pq_chunk_state *state, const mr_pq_levels *l, 
     }
     count_items(state, &now);
     MR_TRY(walk_entries(state, &now, rep, def, n, rows));
-    *out = (mr_pq_added){now.slots - vector->n_slots, now.values};
-    vector->n_nulls += out->slots - out->values;
+    *out = (mr_pq_added){now.cells - vector->n_cells, now.values};
+    vector->n_nulls += out->cells - out->values;
     vector->n_rows = now.rows;
     return MR_OK;
 }

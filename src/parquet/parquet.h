@@ -15,7 +15,7 @@
  * Everything that comes from a file is checked before it is used; what is refused is named, with
  * row group and column. The caller adds the file's name.
  *
- * Words. A column is a leaf of the schema. A value is one entry of it; a slot is the place of a
+ * Words. A column is a leaf of the schema. A value is one entry of it; a cell is the place of a
  * value or of a null. depth is the number of lists around a value: 0 for plain columns. */
 #ifndef MR_PARQUET_PARQUET_H
 #define MR_PARQUET_PARQUET_H
@@ -210,7 +210,7 @@ typedef struct mr_pq_nulls {
 /* What a field shows of a column. */
 typedef enum mr_pq_role {
     MR_PQ_VALUES,  /* the values; those of nested lists one after the other */
-    MR_PQ_MASK,    /* bool: for each slot, whether it holds a value */
+    MR_PQ_MASK,    /* bool: for each cell, whether it holds a value */
     MR_PQ_LENGTHS, /* int64: lengths of the lists (last of the strings) at a depth below the first
                     */
 } mr_pq_role;
@@ -279,12 +279,12 @@ int32_t mr_pq_page_extents(const mr_pq_file *file, int32_t group, int32_t column
 typedef struct mr_pq_vector {
     const mr_pq_column *column;
     int64_t n_rows;
-    int64_t n_slots; /* of values, null ones included; absent or empty lists have none */
-    int64_t n_nulls; /* slots without a value, and lists that are null */
-    void *values;    /* n_slots x items of column->dtype; of strings n_slots mr_pq_bytes */
-    uint8_t *valid;  /* n_slots: 0 where null. NULL: no slot is null */
+    int64_t n_cells; /* of values, null ones included; absent or empty lists have none */
+    int64_t n_nulls; /* cells without a value, and lists that are null */
+    void *values;    /* n_cells x items of column->dtype; of strings n_cells mr_pq_bytes */
+    uint8_t *valid;  /* n_cells: 0 where null. NULL: no cell is null */
     /* Lists by depth. offsets[d][i] is the first item of list i, and there is one more at the end;
-     * NULL where all have `length[d]` items. Items of depth d are lists of d + 1, or at last slots.
+     * NULL where all have `length[d]` items. Items of depth d are lists of d + 1, or at last cells.
      */
     int64_t n_lists[MR_PQ_DEPTH];
     int64_t *offsets[MR_PQ_DEPTH];
@@ -333,7 +333,7 @@ typedef struct mr_pq_job {
     const mr_pq_pages *pages; /* NULL: all rows */
     const mr_pq_range *ranges;
     int32_t n_ranges;
-    const mr_pq_map *map; /* (optional) of a column without lists, one value a slot: the vector's
+    const mr_pq_map *map; /* (optional) of a column without lists, one value a cell: the vector's
                              values are what it makes of them, and of what nulls are filled with */
 } mr_pq_job;
 

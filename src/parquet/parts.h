@@ -118,8 +118,8 @@ typedef struct mr_pq_chunk_state {
     const mr_pq_column *column;
     mr_pq_vector *vector;
     mr_error *err;
-    size_t width;     /* bytes of a slot in its physical form, or of what it is mapped to */
-    int64_t capacity; /* slots */
+    size_t width;     /* bytes of a cell in its physical form, or of what it is mapped to */
+    int64_t capacity; /* cells */
     const void *dictionary;
     int64_t n_dictionary; /* -1: none was met */
     const mr_pq_map *map; /* NULL: values go into the vector as they are */
@@ -150,12 +150,12 @@ bool mr_pq_split_page_v1(const mr_pq_column *column, const mr_pq_header *header,
 /* Whether all definition levels are the highest: nothing is missing. */
 bool mr_pq_all_defined(const mr_pq_chunk_state *state, const mr_pq_levels *l, int64_t n);
 
-/* What a page adds: slots, and values among them. */
+/* What a page adds: cells, and values among them. */
 typedef struct mr_pq_added {
-    int64_t slots, values;
+    int64_t cells, values;
 } mr_pq_added;
 
-/* Takes the n levels of a page into the vector: rows, lists, validity; not yet its slots' count. */
+/* Takes the n levels of a page into the vector: rows, lists, validity; not yet its cells' count. */
 mr_status mr_pq_page_levels(mr_pq_chunk_state *state, const mr_pq_levels *l, int64_t n,
                             int64_t rows, mr_pq_added *out);
 int64_t mr_pq_list_capacity(const mr_pq_chunk_state *state, int32_t depth, int64_t rows);
@@ -171,11 +171,11 @@ mr_status mr_pq_damaged(mr_pq_chunk_state *state, int32_t encoding);
 mr_status mr_pq_move_dictionary(mr_pq_chunk_state *state);
 
 /* ---- Forms of values (convert.c) ---- */
-/* Bytes of a slot while pages are decoded, and of one in the vector. */
+/* Bytes of a cell while pages are decoded, and of one in the vector. */
 size_t mr_pq_physical_size(const mr_pq_column *column);
-size_t mr_pq_slot_size(const mr_pq_column *column);
+size_t mr_pq_cell_size(const mr_pq_column *column);
 bool mr_pq_converts(const mr_pq_column *column);
-/* From the physical form to the field's type; out may be in where slots do not grow. */
+/* From the physical form to the field's type; out may be in where cells do not grow. */
 mr_status mr_pq_convert(const mr_pq_column *column, const void *in, void *out, int64_t n,
                         mr_error *err);
 

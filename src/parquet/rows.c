@@ -43,24 +43,24 @@ static mr_pq_range items_of(const mr_pq_vector *vector, int32_t depth, int64_t r
     return range;
 }
 
-static int64_t dense_slots(const mr_pq_vector *vector) {
-    int64_t slots = 1;
+static int64_t dense_cells(const mr_pq_vector *vector) {
+    int64_t cells = 1;
     for (int32_t d = 0; d < vector->column->max_rep; d++) {
         if (vector->offsets[d]) {
             return -1;
         }
-        slots *= vector->length[d];
+        cells *= vector->length[d];
     }
-    return slots;
+    return cells;
 }
 
 int64_t mr_pq_row_size(const mr_pq_vector *vector, const mr_pq_field *field) {
-    int64_t slots = dense_slots(vector);
-    if (slots < 0 || field->role == MR_PQ_LENGTHS ||
+    int64_t cells = dense_cells(vector);
+    if (cells < 0 || field->role == MR_PQ_LENGTHS ||
         (field->role == MR_PQ_VALUES && vector->column->items == 0)) {
         return -1;
     }
-    return field->role == MR_PQ_MASK ? slots : slots * (int64_t)mr_pq_slot_size(vector->column);
+    return field->role == MR_PQ_MASK ? cells : cells * (int64_t)mr_pq_cell_size(vector->column);
 }
 
 #define COPY_ROWS(type)                                                                            \
@@ -145,10 +145,10 @@ mr_status mr_pq_copy(const mr_pq_vector *vector, const mr_pq_field *field, const
 }
 
 /* ---- Ragged rows ---- */
-static int64_t text_bytes(const mr_pq_vector *vector, mr_pq_range slots) {
+static int64_t text_bytes(const mr_pq_vector *vector, mr_pq_range cells) {
     const mr_pq_bytes *texts = vector->values;
     int64_t bytes = 0;
-    for (int64_t i = slots.from; i < slots.to; i++) {
+    for (int64_t i = cells.from; i < cells.to; i++) {
         bytes += (int64_t)texts[i].size;
     }
     return bytes;
@@ -165,9 +165,9 @@ int64_t mr_pq_row_length(const mr_pq_vector *vector, const mr_pq_field *field, i
     return items.to - items.from;
 }
 
-static void copy_texts(const mr_pq_vector *vector, mr_pq_range slots, uint8_t *to) {
+static void copy_texts(const mr_pq_vector *vector, mr_pq_range cells, uint8_t *to) {
     const mr_pq_bytes *texts = vector->values;
-    for (int64_t i = slots.from; i < slots.to; i++) {
+    for (int64_t i = cells.from; i < cells.to; i++) {
         if (texts[i].size > 0) {
             memcpy(to, texts[i].data, texts[i].size);
             to += texts[i].size;
@@ -190,7 +190,7 @@ void mr_pq_row_copy(const mr_pq_vector *vector, const mr_pq_field *field, int64_
     const mr_pq_column *column = vector->column;
     int32_t depth = field->role == MR_PQ_LENGTHS ? field->depth : column->max_rep;
     mr_pq_range items = items_of(vector, depth, row);
-    size_t n = (size_t)(items.to - items.from), size = mr_pq_slot_size(column);
+    size_t n = (size_t)(items.to - items.from), size = mr_pq_cell_size(column);
     if (field->role == MR_PQ_LENGTHS) {
         copy_lengths(vector, depth, items, to);
     } else if (n == 0) {

@@ -286,23 +286,23 @@ static mr_status walk_node(walk *w, place here, wrapper as, const mr_pq_element 
 
 /* Two columns of one name are told apart by their paths. */
 static mr_status tell_apart(const mr_pq_file *file, mr_pq_column *columns, mr_error *err) {
-    size_t slots = 16;
-    while (slots < (size_t)file->n_columns * 2) {
-        slots *= 2;
+    size_t places = 16;
+    while (places < (size_t)file->n_columns * 2) {
+        places *= 2;
     }
-    int32_t *table = mr_zalloc(slots, sizeof *table); /* column + 1, by hash of its name */
+    int32_t *table = mr_zalloc(places, sizeof *table); /* column + 1, by hash of its name */
     if (!table) {
-        return mr_fail_memory(err, slots * sizeof *table);
+        return mr_fail_memory(err, places * sizeof *table);
     }
     for (int32_t i = 0; i < file->n_columns; i++) {
-        size_t slot = mr_hash64(columns[i].name, strlen(columns[i].name), 0) & (slots - 1);
-        while (table[slot] && strcmp(columns[table[slot] - 1].name, columns[i].name) != 0) {
-            slot = (slot + 1) & (slots - 1);
+        size_t at = mr_hash64(columns[i].name, strlen(columns[i].name), 0) & (places - 1);
+        while (table[at] && strcmp(columns[table[at] - 1].name, columns[i].name) != 0) {
+            at = (at + 1) & (places - 1);
         }
-        if (table[slot]) {
+        if (table[at]) {
             columns[i].name = columns[i].path;
         } else {
-            table[slot] = i + 1;
+            table[at] = i + 1;
         }
     }
     free(table);

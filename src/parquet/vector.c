@@ -111,7 +111,7 @@ static void close_lists(mr_pq_vector *vector) {
     int32_t depth = vector->column->max_rep;
     for (int32_t d = 0; d < depth; d++) {
         int64_t n = vector->n_lists[d], *offsets = vector->offsets[d];
-        offsets[n] = d + 1 < depth ? vector->n_lists[d + 1] : vector->n_slots;
+        offsets[n] = d + 1 < depth ? vector->n_lists[d + 1] : vector->n_cells;
         int64_t length = n > 0 ? offsets[1] : 0, i = 0;
         while (i < n && offsets[i + 1] - offsets[i] == length) {
             i++;
@@ -123,7 +123,7 @@ static void close_lists(mr_pq_vector *vector) {
     }
 }
 
-/* The row of a slot (depth: that of the slots) or of a list of some depth. */
+/* The row of a cell (depth: that of the cells) or of a list of some depth. */
 static int64_t row_of(const mr_pq_vector *vector, int32_t depth, int64_t at) {
     while (depth-- > 0) {
         const int64_t *offsets = vector->offsets[depth];
@@ -146,7 +146,7 @@ static int64_t first_null_row(const mr_pq_vector *vector) {
     int64_t first = INT64_MAX;
     for (int32_t d = 0; d <= depth; d++) {
         const uint8_t *valid = d < depth ? vector->list_valid[d] : vector->valid;
-        int64_t n = d < depth ? vector->n_lists[d] : vector->n_slots;
+        int64_t n = d < depth ? vector->n_lists[d] : vector->n_cells;
         const uint8_t *null = valid && n > 0 ? memchr(valid, 0, (size_t)n) : NULL;
         if (null) {
             int64_t row = row_of(vector, d, null - valid);
@@ -203,13 +203,13 @@ static bool fill_bytes(const mr_pq_column *column, double fill, uint8_t out[8]) 
 
 /* No branch: whether a value is null is hard to guess. */
 #define PUT_FILL(type)                                                                             \
-    static void put_##type(uint8_t *slots, const uint8_t *valid, int64_t n, const uint8_t *fill) { \
+    static void put_##type(uint8_t *cells, const uint8_t *valid, int64_t n, const uint8_t *fill) { \
         type value, kept;                                                                          \
         memcpy(&value, fill, sizeof value);                                                        \
         for (int64_t i = 0; i < n; i++) {                                                          \
-            memcpy(&kept, slots + (size_t)i * sizeof kept, sizeof kept);                           \
+            memcpy(&kept, cells + (size_t)i * sizeof kept, sizeof kept);                           \
             kept = valid[i] ? kept : value;                                                        \
-            memcpy(slots + (size_t)i * sizeof kept, &kept, sizeof kept);                           \
+            memcpy(cells + (size_t)i * sizeof kept, &kept, sizeof kept);                           \
         }                                                                                          \
     }
 PUT_FILL(uint8_t)
@@ -219,28 +219,28 @@ PUT_FILL(uint64_t)
 
 /* A number of `width` bytes in the place of nulls. */
 static void put_fill(const mr_pq_vector *vector, const uint8_t fill[8], size_t width) {
-    uint8_t *slots = vector->values;
+    uint8_t *cells = vector->values;
     switch (width) {
     case 1:
-        put_uint8_t(slots, vector->valid, vector->n_slots, fill);
+        put_uint8_t(cells, vector->valid, vector->n_cells, fill);
         return;
     case 2:
-        put_uint16_t(slots, vector->valid, vector->n_slots, fill);
+        put_uint16_t(cells, vector->valid, vector->n_cells, fill);
         return;
     case 4:
-        put_uint32_t(slots, vector->valid, vector->n_slots, fill);
+        put_uint32_t(cells, vector->valid, vector->n_cells, fill);
         return;
     default:
-        put_uint64_t(slots, vector->valid, vector->n_slots, fill);
+        put_uint64_t(cells, vector->valid, vector->n_cells, fill);
     }
 }
 
 /* Values of several numbers, and texts. */
 static void put_items(const mr_pq_vector *vector, const void *fill, size_t width, size_t items) {
-    uint8_t *slots = vector->values;
-    for (int64_t i = 0; i < vector->n_slots; i++) {
+    uint8_t *cells = vector->values;
+    for (int64_t i = 0; i < vector->n_cells; i++) {
         for (size_t k = 0; !vector->valid[i] && k < items; k++) {
-            memcpy(slots + ((size_t)i * items + k) * width, fill, width);
+            memcpy(cells + ((size_t)i * items + k) * width, fill, width);
         }
     }
 }
@@ -279,13 +279,13 @@ static mr_status convert_values(mr_pq_chunk_state *state) {
     if (!mr_pq_converts(column) || state->map) {
         return MR_OK;
     }
-    if (mr_pq_slot_size(column) > state->width) {
-        to = mr_pq_own(state, (size_t)vector->n_slots, mr_pq_slot_size(column));
+    if (mr_pq_cell_size(column) > state->width) {
+        to = mr_pq_own(state, (size_t)vector->n_cells, mr_pq_cell_size(column));
         if (!to) {
             return mr_pq_own_failed(state);
         }
     }
-    MR_TRY(mr_pq_convert(column, vector->values, to, vector->n_slots, state->err));
+    MR_TRY(mr_pq_convert(column, vector->values, to, vector->n_cells, state->err));
     vector->values = to;
     return MR_OK;
 }

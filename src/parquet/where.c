@@ -467,7 +467,7 @@ static bool bound_value(const mr_pq_column *column, mr_pq_bytes bound, mr_pq_byt
         if (mr_pq_convert(column, in, room, 1, NULL) < 0) {
             return false;
         }
-        *out = (mr_pq_bytes){room, mr_pq_slot_size(column)};
+        *out = (mr_pq_bytes){room, mr_pq_cell_size(column)};
         return true;
     }
     *out = bound;
@@ -707,7 +707,7 @@ static void leaf_rows(const rows_part *part, const node *n, uint8_t *out) {
     const mr_pq_column *column = vector->column;
     int64_t at = part->positions[n->column];
     const uint8_t *valid = vector->valid ? vector->valid + at : NULL;
-    const uint8_t *values = (const uint8_t *)vector->values + (size_t)at * mr_pq_slot_size(column);
+    const uint8_t *values = (const uint8_t *)vector->values + (size_t)at * mr_pq_cell_size(column);
     uint8_t answers[256];
     for (int64_t i = 0; i < part->n; i++) {
         out[i] = n->op->kind == OP_NULL ? n->op->truth[0] == (valid && !valid[i]) : FALSE_ROW;

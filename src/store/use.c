@@ -56,20 +56,20 @@ void mr_use_close(mr_use *use) {
 /* ---- Guarded access: the file may lie on a failing disk like any other ---- */
 typedef struct touch {
     table *table;
-    uint32_t slot;
+    uint32_t place;
     uint16_t value;
 } touch;
 
 static void do_read(void *user) {
     touch *a = user;
-    a->value = atomic_load_explicit(&a->table->stamps[a->slot], memory_order_relaxed);
+    a->value = atomic_load_explicit(&a->table->stamps[a->place], memory_order_relaxed);
 }
 
 static void do_write(void *user) {
     touch *a = user;
-    uint16_t before = atomic_load_explicit(&a->table->stamps[a->slot], memory_order_relaxed);
+    uint16_t before = atomic_load_explicit(&a->table->stamps[a->place], memory_order_relaxed);
     if (before != a->value) {
-        atomic_store_explicit(&a->table->stamps[a->slot], a->value, memory_order_relaxed);
+        atomic_store_explicit(&a->table->stamps[a->place], a->value, memory_order_relaxed);
     }
     a->value = before;
 }
@@ -84,15 +84,15 @@ static void do_next_round(void *user) {
     a->value = (uint16_t)(atomic_fetch_add_explicit(&a->table->round, 1, memory_order_relaxed) + 1);
 }
 
-static uint32_t slot_of(const mr_use *use, const mr_store_key *key) {
-    uint32_t slot;
-    memcpy(&slot, key->bytes + MR_KEY_BYTES - sizeof slot, sizeof slot);
-    return slot & use->mask;
+static uint32_t place_of(const mr_use *use, const mr_store_key *key) {
+    uint32_t place;
+    memcpy(&place, key->bytes + MR_KEY_BYTES - sizeof place, sizeof place);
+    return place & use->mask;
 }
 
 static uint16_t run_access(const mr_use *use, const mr_store_key *key, uint16_t value,
                            void (*body)(void *)) {
-    touch a = {.table = use->map, .slot = key ? slot_of(use, key) : 0, .value = value};
+    touch a = {.table = use->map, .place = key ? place_of(use, key) : 0, .value = value};
     return use->map && mr_guard_call(body, &a) ? a.value : 0;
 }
 
@@ -112,7 +112,7 @@ uint16_t mr_use_next_round(mr_use *use) {
 void mr_use_expect(const mr_use *use, const mr_store_key *key) {
     const table *t = use->map;
     if (t) {
-        __builtin_prefetch(&t->stamps[slot_of(use, key)], 1);
+        __builtin_prefetch(&t->stamps[place_of(use, key)], 1);
     }
 }
 

@@ -44,7 +44,7 @@ class Range(c.Structure):
 
 
 class Vector(c.Structure):
-    _fields_ = [("column", c.POINTER(Column)), ("n_rows", c.c_int64), ("n_slots", c.c_int64),
+    _fields_ = [("column", c.POINTER(Column)), ("n_rows", c.c_int64), ("n_cells", c.c_int64),
                 ("n_nulls", c.c_int64), ("values", c.c_void_p), ("valid", c.c_void_p),
                 ("n_lists", c.c_int64 * DEPTH), ("offsets", c.c_void_p * DEPTH),
                 ("length", c.c_int64 * DEPTH), ("list_valid", c.c_void_p * DEPTH),
@@ -173,9 +173,9 @@ class Reader:
         return verdict, bits
 
 
-def _slots(v):
+def _cells(v):
     """The values of a vector as a list, None where null."""
-    column, n = v.column.contents, v.n_slots
+    column, n = v.column.contents, v.n_cells
     if column.items == 0:
         views = (Bytes * n).from_address(v.values) if n else []
         values = [c.string_at(b.data, b.size) if b.size else b"" for b in views]
@@ -190,7 +190,7 @@ def _slots(v):
 
 
 def rows_of(v):
-    items = _slots(v)
+    items = _cells(v)
     for depth in reversed(range(v.column.contents.max_rep)):
         n = v.n_lists[depth]
         if v.offsets[depth]:

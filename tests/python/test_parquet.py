@@ -161,7 +161,7 @@ def test_file_of_the_corpus_equals_pyarrow(path):
     elif path.name in LARGE:
         with Reader(data) as ours:
             vector = ours.decode(0, 0).contents
-            assert (vector.n_rows, vector.n_slots) == (2, 2)
+            assert (vector.n_rows, vector.n_cells) == (2, 2)
     else:
         compare(data, pq.ParquetFile(path).read())
         compare(data, pq.ParquetFile(path).read(), scalar=True, by_index=True)
@@ -450,7 +450,7 @@ def test_lists_of_one_length_are_dense():
         with Reader(data) as ours:
             v = ours.decode(0, 0, reader.ERROR).contents
             assert v.length[0] == 64 and not v.offsets[0] and not v.valid
-            assert np.array_equal(reader._array(v.values, v.n_slots, np.float32).reshape(-1, 64),
+            assert np.array_equal(reader._array(v.values, v.n_cells, np.float32).reshape(-1, 64),
                                   values)
 
 

@@ -102,7 +102,7 @@ mr_status mr_peers_meet(mr_peers *x, mr_error *err) {
     mr_process_self(&own.process);
     gethostname(own.host, sizeof own.host - 1);
     hello *all = mr_zalloc((size_t)x->config.world, sizeof *all);
-    bool met = all && x->module.class->gather(x->link, &own, sizeof own, all, why);
+    bool met = all && x->module.class->collect(x->link, &own, sizeof own, all, why);
     mr_status status = met ? compare(all, x->config.world, err)
                            : mr_fail(err, MR_E_IO, "the ranks have not found each other: %s", why);
     for (int32_t r = 0; met && status == MR_OK && r < x->config.world; r++) {
