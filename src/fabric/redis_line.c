@@ -31,7 +31,6 @@ struct mr_redis_line {
     int expected; /* answers to come in all */
     redisReply *answers[MR_REDIS_ANSWERS];
     int n_answers;
-    int64_t connections;
     redisReader *reader;
     int64_t max_reply;
     size_t unread;
@@ -144,7 +143,6 @@ static void dial(mr_redis_line *line) {
         setsockopt(line->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     }
     line->connecting = true;
-    line->connections++;
     if (connect(line->fd, (const struct sockaddr *)&s->address, s->address_size) != 0 &&
         errno != EINPROGRESS) {
         mr_redis_line_hang_up(line);
@@ -158,10 +156,6 @@ void mr_redis_line_say(mr_redis_line *line, const char *const *words, int n) {
         dial(line);
     }
     say(line, words, n);
-}
-
-int64_t mr_redis_line_connections(const mr_redis_line *line) {
-    return line->connections;
 }
 
 void mr_redis_line_reuse(mr_redis_line *line) {

@@ -28,9 +28,6 @@ void mr_redis_line_say(mr_redis_line *line, const char *const *words, int n);
 
 bool mr_redis_line_is_asked(const mr_redis_line *line); /* an answer is missing */
 
-/* How many connections there were, this one included. */
-int64_t mr_redis_line_connections(const mr_redis_line *line);
-
 /* All answers, replies[0] to the first command; each is freed by mr_redis_reply_free. MR_LATER: not
  * within so many milliseconds. MR_E_IO: the connection is gone, or the server is not ready: ask
  * again. Everything else is for good: the server refused. */

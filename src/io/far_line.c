@@ -241,10 +241,6 @@ void mr_far_line_close(mr_far_line *line) {
     mr_free(line);
 }
 
-int64_t mr_far_line_free(const mr_far_line *line) {
-    return (int64_t)line->pace.width - line->in_flight - line->n_waiting;
-}
-
 void mr_far_line_figures(const mr_far_line *line, mr_far_figures *out) {
     *out = line->figures;
     out->in_flight = line->in_flight;

@@ -74,7 +74,6 @@ int64_t mr_far_line_run(mr_far_line *line, int milliseconds);
 void mr_far_line_wake(mr_far_line *line);   /* any thread: ends the wait */
 void mr_far_line_cancel(mr_far_line *line); /* all tasks end */
 
-int64_t mr_far_line_free(const mr_far_line *line); /* tasks that would be sent at once */
 void mr_far_line_figures(const mr_far_line *line, mr_far_figures *out);
 
 #endif

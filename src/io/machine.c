@@ -32,11 +32,6 @@ static const char *network_of(const struct statfs *info) {
     return fs->name;
 }
 
-const char *mr_network_of_path(const char *path) {
-    struct statfs info;
-    return statfs(path, &info) == 0 ? network_of(&info) : NULL;
-}
-
 const char *mr_network_of_file(int fd) {
     struct statfs info;
     return fstatfs(fd, &info) == 0 ? network_of(&info) : NULL;

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 /* The kind of file system of a folder or file, if it lies on another machine: "NFS"; else NULL. */
-const char *mr_network_of_path(const char *path);
 const char *mr_network_of_file(int fd);
 
 /* Does reading there go through a network or through another program? */

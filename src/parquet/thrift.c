@@ -256,10 +256,6 @@ void mr_thrift_put_int(mr_thrift_out *out, int32_t *last, int32_t id, mr_thrift_
     }
 }
 
-void mr_thrift_put_bool(mr_thrift_out *out, int32_t *last, int32_t id, bool value) {
-    put_head(out, last, id, value ? MR_THRIFT_TRUE : MR_THRIFT_FALSE);
-}
-
 void mr_thrift_put_binary(mr_thrift_out *out, int32_t *last, int32_t id, const void *data,
                           size_t size) {
     put_head(out, last, id, MR_THRIFT_BINARY);

@@ -64,7 +64,6 @@ typedef struct mr_thrift_out {
 /* Each takes the id of the field before it in this struct, and updates it. */
 void mr_thrift_put_int(mr_thrift_out *out, int32_t *last, int32_t id, mr_thrift_type type,
                        int64_t value);
-void mr_thrift_put_bool(mr_thrift_out *out, int32_t *last, int32_t id, bool value);
 void mr_thrift_put_binary(mr_thrift_out *out, int32_t *last, int32_t id, const void *data,
                           size_t size);
 void mr_thrift_put_list(mr_thrift_out *out, int32_t *last, int32_t id, mr_thrift_type of, size_t n);

@@ -69,7 +69,8 @@ mr_status mr_choose_fields(const mr_compiler *c, json_t *params, const char *whe
  * sample's order. */
 mr_status mr_choose_by(const mr_compiler *c, const char *name, const char *where, mr_choice *out);
 mr_status mr_compile_fields(mr_compiler *c); /* those that are delivered */
-mr_status mr_find_wanted(mr_compiler *c);    /* variables that somebody has a use for */
+bool mr_is_delivered(const mr_pipeline *p, int32_t variable);
+mr_status mr_find_wanted(mr_compiler *c); /* variables that somebody has a use for */
 
 /* ---- pipeline_kinds.c ---- */
 mr_status mr_compile_kinds(mr_compiler *c, json_t *document);

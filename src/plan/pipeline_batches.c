@@ -80,21 +80,12 @@ mr_status mr_check_after_batch(const mr_compiler *c, const mr_op_class *op) {
     return MR_E_PARAM;
 }
 
-static bool is_delivered(const mr_pipeline *p, int32_t variable) {
-    for (int32_t i = 0; i < p->n_fields; i++) {
-        if (p->field_variable[i] == variable) {
-            return true;
-        }
-    }
-    return false;
-}
-
 mr_status mr_check_batch_fields(const mr_compiler *c) {
     const mr_pipeline *p = c->pipeline;
     for (int32_t i = p->n_ops - p->n_batch_ops; i < p->n_ops; i++) {
         const mr_op_node *node = &p->ops[i];
         for (int32_t k = 0; k < node->n_inputs; k++) {
-            if (!is_delivered(p, node->inputs[k])) {
+            if (!mr_is_delivered(p, node->inputs[k])) {
                 mr_error_at_op(c->err, node->class->name);
                 mr_fail(c->err, MR_E_PARAM, "%s works on field %s, which is not delivered",
                         node->class->name, c->names[node->inputs[k]]);

@@ -118,7 +118,7 @@ static void deliver(mr_compiler *c, int32_t variable) {
     p->n_fields++;
 }
 
-static bool is_delivered(const mr_pipeline *p, int32_t variable) {
+bool mr_is_delivered(const mr_pipeline *p, int32_t variable) {
     for (int32_t i = 0; i < p->n_fields; i++) {
         if (p->field_variable[i] == variable) {
             return true;
@@ -135,7 +135,7 @@ static mr_status deliver_named(mr_compiler *c, int32_t i, mr_choice *choice) {
     choice->n = 0;
     MR_TRY(mr_choose_by(c, name, where, choice));
     for (int32_t k = 0; k < choice->n; k++) {
-        if (!is_delivered(p, choice->variables[k])) {
+        if (!mr_is_delivered(p, choice->variables[k])) {
             deliver(c, choice->variables[k]);
         } else if (!mr_is_pattern(name)) {
             mr_error_at_json(c->err, where);

@@ -401,10 +401,6 @@ int64_t mr_rehearsal_count_of(const mr_rehearsal *b, int64_t label) {
     return n;
 }
 
-int64_t mr_rehearsal_seen(const mr_rehearsal *b) {
-    return b->seen;
-}
-
 bool mr_rehearsal_has(const mr_rehearsal *b, uint64_t id) {
     return mr_rehearsal_find(b, id) != UINT32_MAX;
 }

@@ -107,7 +107,6 @@ void mr_rehearsal_watch(mr_rehearsal *buffer, mr_rehearsal_left *left, void *use
 
 int64_t mr_rehearsal_count(const mr_rehearsal *buffer);
 int64_t mr_rehearsal_count_of(const mr_rehearsal *buffer, int64_t label);
-int64_t mr_rehearsal_seen(const mr_rehearsal *buffer);
 bool mr_rehearsal_has(const mr_rehearsal *buffer, uint64_t id);
 bool mr_rehearsal_knows(const mr_rehearsal *buffer, uint64_t id); /* has it, or was offered it */
 void mr_rehearsal_ids(const mr_rehearsal *buffer, uint64_t *out); /* mr_rehearsal_count of them */

@@ -235,10 +235,6 @@ bool mr_env_is_sound(mr_env *env) {
            look_at(env, env->dbi, look_at_tree, &c) == 0;
 }
 
-void mr_env_doubt(mr_env *env) {
-    atomic_store(&env->doubtful, true);
-}
-
 /* Reads the pages that lead to where the items will be. */
 static int look_at_ways(mr_env *env, const mr_env_item *items, int32_t n) {
     call c = {.dbi = env->dbi};

@@ -24,7 +24,6 @@ mr_status mr_env_open(mr_env **out, const mr_place *place, int64_t size, mr_erro
 void mr_env_close(mr_env *env);
 bool mr_env_sync(mr_env *env); /* everything, by whomever, is on disk */
 bool mr_env_is_doubtful(const mr_env *env);
-void mr_env_doubt(mr_env *env);    /* its pages are damaged: it is not used again */
 bool mr_env_is_sound(mr_env *env); /* as far as can be seen without reading the values */
 
 /* ---- Reading. A reader sees the store as it was at begin; what it found stays until end. ---- */

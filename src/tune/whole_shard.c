@@ -69,10 +69,6 @@ static mr_status open_file(mr_shard_file *file, int folder, const char *name, bo
     return open_locked(file, folder, wait, err);
 }
 
-mr_status mr_shard_file_open(mr_shard_file *file, int folder, const char *name, mr_error *err) {
-    return open_file(file, folder, name, false, err);
-}
-
 static mr_status flush(mr_shard_file *file, mr_error *err) {
     size_t done = 0;
     mr_hasher_bytes(file->hasher, file->buffer, file->used);

@@ -26,10 +26,8 @@ typedef struct mr_shard_file {
     size_t used;
 } mr_shard_file;
 
-/* folder is an open directory. A zeroed file with fd -1 may be dropped. */
-mr_status mr_shard_file_open(mr_shard_file *file, int folder, const char *name, mr_error *err);
-
-/* The same for a file that is compressed while it is written. */
+/* A file that is compressed while it is written. folder is an open directory. A zeroed file with fd
+ * -1 may be dropped. */
 mr_status mr_shard_file_open_packed(mr_shard_file *file, int folder, const char *name,
                                     mr_packing packing, mr_error *err);
 mr_status mr_shard_file_write(mr_shard_file *file, const void *data, size_t size, mr_error *err);
