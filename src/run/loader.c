@@ -303,7 +303,7 @@ static mr_status open_exchange(mr_loader *loader, const mr_options *options, mr_
     }
     if (!mr_children_are_read(&loader->children) || loader->live) {
         mr_fail(err, MR_E_PARAM, "source %s reads no files ahead%s, so a fabric has nothing to do",
-                loader->children.list[0].dataset.class->name,
+                loader->children.list[0].pipeline->source->name,
                 loader->live ? " where it is followed" : "");
         mr_hint(err, "run it without a fabric");
         return MR_E_PARAM;

@@ -409,7 +409,7 @@ int64_t mr_feed_behind(mr_feed *feed) {
         newest = newest < end ? newest : end;
         behind += newest > first ? newest - first : 0;
     }
-    return c->dataset->class->newest ? behind : -1;
+    return mr_dataset_tells_newest(c->dataset) ? behind : -1;
 }
 
 /* ---- Opening, closing ---- */
