@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - millrace check: what a pipeline document means, without touching its data. */
+/* check.c - millrace check: what a pipeline document means, and how its data lies, without reading
+ * samples. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,10 +93,97 @@ static void print_warnings(const mr_pipeline *pipeline) {
     }
 }
 
-static void print_text(const mr_pipeline *pipeline) {
-    char bytes[32];
+/* ---- The data ---- */
+/* A document is right or wrong wherever it is looked at; its data need not be there. */
+typedef struct data_facts {
+    mr_outlook outlook;
+    mr_error failure; /* code MR_OK: there is none */
+} data_facts;
+
+static data_facts look_at_data(const mr_pipeline *pipeline) {
+    data_facts facts = {.outlook = {.size = (uint32_t)sizeof facts.outlook}};
+    mr_status status = mr_pipeline_outlook(pipeline, NULL, &facts.outlook, &facts.failure);
+    facts.failure.code = status < 0 ? status : MR_OK;
+    return facts;
+}
+
+static void print_blocks(const mr_outlook *outlook) {
+    char blocks[32], shuffled[32], alive[32];
+    if (outlook->blocks == 0) {
+        return;
+    }
+    printf("  %s %s", mr_text_count(blocks, sizeof blocks, outlook->blocks),
+           mr_text_plural(outlook->blocks, "block", "blocks"));
+    if (outlook->shuffled > 0) {
+        printf(", %s shuffled together in %d %s",
+               mr_text_count(shuffled, sizeof shuffled, outlook->shuffled), outlook->lanes,
+               mr_text_plural(outlook->lanes, "lane", "lanes"));
+    }
+    printf(", at most %s alive at once\n",
+           mr_text_count(alive, sizeof alive, outlook->blocks_bound));
+    if (outlook->blocks_met > 0) {
+        printf("  a batch has samples of %.1f blocks; of %.1f if all were shuffled together\n",
+               outlook->blocks_met, outlook->blocks_met_full);
+    }
+}
+
+static void print_data(const data_facts *facts) {
+    const mr_outlook *outlook = &facts->outlook;
+    char samples[32], steps[32];
+    printf("data\n");
+    if (facts->failure.code != MR_OK) {
+        printf("  cannot be opened here: %s\n", facts->failure.text);
+    } else if (outlook->samples < 0) {
+        printf("  a stream\n");
+    } else {
+        printf("  %s %s in %s %s an epoch\n",
+               mr_text_count(samples, sizeof samples, outlook->samples),
+               mr_text_plural(outlook->samples, "sample", "samples"),
+               mr_text_count(steps, sizeof steps, outlook->steps),
+               mr_text_plural(outlook->steps, "batch", "batches"));
+        print_blocks(outlook);
+    }
+}
+
+static json_t *data_json(const data_facts *facts) {
+    const mr_outlook *outlook = &facts->outlook;
+    json_t *object = json_object();
+    if (facts->failure.code != MR_OK) {
+        json_object_set_new(object, "error", mr_error_json(&facts->failure));
+        return object;
+    }
+    const struct {
+        const char *name;
+        int64_t value;
+    } figures[] = {{"samples", outlook->samples},
+                   {"steps", outlook->steps},
+                   {"memory_bound", outlook->memory_bound},
+                   {"blocks", outlook->blocks},
+                   {"blocks_bound", outlook->blocks_bound},
+                   {"shuffled", outlook->shuffled},
+                   {"lanes", outlook->lanes}};
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        json_object_set_new(object, figures[i].name, json_integer(figures[i].value));
+    }
+    json_object_set_new(object, "blocks_met", json_real(outlook->blocks_met));
+    json_object_set_new(object, "blocks_met_full", json_real(outlook->blocks_met_full));
+    return object;
+}
+
+static void print_memory(const mr_pipeline *pipeline, const data_facts *facts) {
+    char bytes[32], bound[32];
     bool varies = false;
     int64_t sum = batch_bytes(pipeline, &varies);
+    printf("memory\n  of a batch %s%s\n", mr_text_bytes(bytes, sizeof bytes, sum),
+           varies ? ", and fields whose size varies" : "");
+    if (facts->failure.code == MR_OK) {
+        printf("  of a run at most %s for dense batches and reading\n",
+               mr_text_bytes(bound, sizeof bound, facts->outlook.memory_bound));
+    }
+}
+
+static void print_text(const mr_pipeline *pipeline) {
+    data_facts facts = look_at_data(pipeline);
     const mr_settings *s = mr_pipeline_settings(pipeline);
     print_stages(pipeline);
     print_caches(pipeline);
@@ -104,8 +192,8 @@ static void print_text(const mr_pipeline *pipeline) {
         "settings\n  batch %lld, seed %lld, epochs %lld, shuffle %s, remainder %s, on_error %s\n",
         (long long)s->batch, (long long)s->seed, (long long)s->epochs,
         s->shuffle ? "true" : "false", remainders[s->remainder], on_errors[s->on_error]);
-    printf("memory of a batch\n  %s%s\n", mr_text_bytes(bytes, sizeof bytes, sum),
-           varies ? ", and fields whose size varies" : "");
+    print_data(&facts);
+    print_memory(pipeline, &facts);
     print_warnings(pipeline);
     printf("fingerprint\n  %s\n", mr_pipeline_fingerprint(pipeline));
 }
@@ -162,6 +250,8 @@ static void print_json(const mr_pipeline *pipeline) {
     for (int32_t i = 0; (text = mr_pipeline_warning(pipeline, i)) != NULL; i++) {
         json_array_append_new(warnings, mr_json_text(text));
     }
+    data_facts facts = look_at_data(pipeline);
+    json_object_set_new(object, "data", data_json(&facts));
     json_object_set_new(object, "warnings", warnings);
     json_object_set_new(object, "stages", stages);
     json_object_set_new(object, "fields", fields);
@@ -232,7 +322,10 @@ const mr_command mr_command_check = {
     .summary = "Check a pipeline; show types, shapes, memory and fingerprint.",
     .doc = "Checks a pipeline document and shows what each stage makes of a sample, the memory "
            "of a batch, and the fingerprint, which names all that determines the bytes of a "
-           "sample. Reads no samples; of most sources the first file or object tells the types.",
+           "sample. Then what a run would do and hold: samples, batches, blocks that are shuffled "
+           "together and are in memory at once. Reads no samples; of most sources the first file "
+           "or object tells the types. Data that is not there is told, and is no failure: the "
+           "document may be meant for another machine.",
     .operands = operands,
     .options = options,
     .values_size = sizeof(check_values),

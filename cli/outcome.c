@@ -301,6 +301,10 @@ void mr_outcome_text(const mr_outcome *report) {
                mr_text_bytes(bound, sizeof bound, stores * (int64_t)MR_STORE_QUEUE_BYTES));
     }
     printf(")\n");
+    if (stats.blocks_bound > 0) {
+        printf("  blocks       at most %lld alive at once, of %lld allowed\n",
+               (long long)stats.blocks_most, (long long)stats.blocks_bound);
+    }
     mr_outcome_caches(report);
     print_stream(report->loader);
     print_traffic(report);
@@ -361,6 +365,8 @@ static void add_figures(json_t *object, const mr_outcome *report, const mr_stats
     json_object_set_new(object, "wait_seconds", json_real((double)stats->wait_ns * 1e-9));
     json_object_set_new(object, "peak_rss_bytes", peak < 0 ? json_null() : json_integer(peak));
     json_object_set_new(object, "memory_bound", json_integer(stats->memory_bound));
+    json_object_set_new(object, "blocks_bound", json_integer(stats->blocks_bound));
+    json_object_set_new(object, "blocks_most", json_integer(stats->blocks_most));
     json_object_set_new(object, "batch_bytes", json_integer(stats->batch_bytes));
     json_object_set_new(object, "bytes_read", json_integer(stats->bytes_read));
     json_object_set_new(object, "skipped", json_integer(stats->skipped));

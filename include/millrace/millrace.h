@@ -426,6 +426,25 @@ typedef struct mr_replay_result {
 MR_API mr_status mr_replay(const char *folder, const mr_op_class *const *extra_ops,
                            uint32_t threads, mr_replay_result *out, mr_error *err);
 
+/* What a run would do and hold, without running: the data is opened as a loader opens it, but
+ * nothing of it is read and no thread is started. options may be NULL. */
+typedef struct mr_outlook {
+    uint32_t size;        /* sizeof(mr_outlook), set by the caller */
+    int64_t samples;      /* of an epoch, after views; -1: a stream, which has no end */
+    int64_t steps;        /* of this rank and epoch; -1 likewise */
+    int64_t memory_bound; /* as in mr_stats; of a stream without what it holds back */
+    int64_t blocks; /* of several samples that are read; 0: samples are single, or in memory */
+    int64_t blocks_bound; /* of those that are alive at once */
+    int64_t shuffled;     /* blocks whose samples are shuffled together; 0: none are */
+    int32_t lanes;        /* that the shuffle takes samples of in turn */
+
+    /* How good the shuffle of one source is: blocks that a batch has samples of, and how many it
+     * would have if all blocks were shuffled together. 0: samples are single, or sources mixed. */
+    double blocks_met, blocks_met_full;
+} mr_outlook;
+MR_API mr_status mr_pipeline_outlook(const mr_pipeline *pipeline, const mr_options *options,
+                                     mr_outlook *out, mr_error *err);
+
 /* ---- 5. Statistics -------------------------------------------------------------------------- */
 typedef struct mr_stats {
     uint32_t size; /* sizeof(mr_stats), set by the caller */
@@ -445,6 +464,9 @@ typedef struct mr_stats {
     uint32_t threads_working; /* of `threads`: fewer where MR_THREADS_AUTO gave some back */
     bool adapts;              /* MR_THREADS_AUTO; batches_ahead and reads_in_flight are of now */
     int64_t changes;          /* of those numbers so far */
+    int64_t blocks_bound; /* of blocks of several samples, read or to be read; 0: there are none */
+    int64_t blocks_alive; /* of them, now: planned, read, unpacked, and not yet given back */
+    int64_t blocks_most;  /* that were at once */
 } mr_stats;
 
 MR_API void mr_loader_stats(const mr_loader *loader, mr_stats *out);

@@ -182,9 +182,9 @@ static void end_export(export *e) {
     if (e->batch) {
         mr_batch_unref(e->batch);
     } else if (Py_IsInitialized()) {
-        PyGILState_STATE gil = PyGILState_Ensure();
+        entered python = enter_python();
         Py_DECREF(e->owner);
-        PyGILState_Release(gil);
+        leave_python(python);
     }
     free(e);
 }

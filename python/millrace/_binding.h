@@ -2,8 +2,9 @@
 /* _binding.h - what the files of the Python binding share.
  *
  * The binding is written against the Limited API of CPython 3.11, so one build serves 3.11 and
- * later. Types live in the module, everything else in objects; the one static is the key under
- * which a worker thread finds its own state (_host.c): threads are the process's. Whoever may wait
+ * later. Types live in the module, everything else in objects; the statics are the key under
+ * which a worker thread finds its own state (_host.c) and what forks need (_enter.c): threads are
+ * the process's. Whoever may wait
  * gives the GIL away first, and whoever is called by a worker takes it.
  */
 #ifndef MILLRACE_PYTHON_BINDING_H
@@ -45,6 +46,18 @@ PyObject *batch_new(module_state *state, mr_batch *batch); /* takes the referenc
 const char *dtype_format(mr_dtype dtype);
 int dtype_of_format(const char *format, Py_ssize_t item_size); /* or -1 */
 int dtype_of_name(const char *name);                           /* or -1, with an exception set */
+
+/* ---- _enter.c: into Python from any thread ---- */
+typedef struct entered {
+    PyGILState_STATE gil;
+    PyThreadState *own; /* made for this stay; NULL: the thread has one */
+} entered;
+
+void enter_prepare(void); /* with the GIL, once before the others */
+entered enter_python(void);
+void leave_python(entered e);
+PyThreadState *enter_make_state(void);      /* the calling thread's; without the GIL */
+void enter_end_state(PyThreadState *state); /* likewise; with the GIL, which is let go */
 
 /* ---- _streams.c: a writer of streams ---- */
 extern PyType_Spec stream_writer_spec;

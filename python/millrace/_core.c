@@ -336,9 +336,9 @@ static void *take_block(python_memory *memory, size_t size, size_t align) {
 }
 
 static void *python_alloc(void *user, size_t size, size_t align) {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    entered python = enter_python();
     void *address = take_block(user, size, align);
-    PyGILState_Release(gil);
+    leave_python(python);
     return address;
 }
 
@@ -348,7 +348,7 @@ static void python_release(void *user, void *address, size_t size) {
     if (!Py_IsInitialized()) {
         return;
     }
-    PyGILState_STATE gil = PyGILState_Ensure();
+    entered python = enter_python();
     block **at = &memory->blocks;
     while ((*at)->address != address) {
         at = &(*at)->next;
@@ -358,7 +358,7 @@ static void python_release(void *user, void *address, size_t size) {
     PyBuffer_Release(&old->view);
     free(old);
     drop_memory(memory);
-    PyGILState_Release(gil);
+    leave_python(python);
 }
 
 /* ---- Loader ---- */
@@ -372,13 +372,13 @@ typedef struct loader {
 } loader;
 
 static void write_log(void *user, const char *text) {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    entered python = enter_python();
     PyObject *result = PyObject_CallFunction(((loader *)user)->log, "s", text);
     if (!result) {
         PyErr_Clear();
     }
     Py_XDECREF(result);
-    PyGILState_Release(gil);
+    leave_python(python);
 }
 
 typedef struct loader_values {
@@ -654,14 +654,16 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused) {
         return usable(self) ? NULL : NULL;
     }
     mr_loader_stats(self->loader, &s);
-    return Py_BuildValue("{s:I,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:I,s:I,s:I,s:s,s:s,s:I,s:L}", "threads",
-                         s.threads, "samples", (long long)s.samples, "batches",
-                         (long long)s.batches, "skipped", (long long)s.skipped, "bytes_read",
-                         (long long)s.bytes_read, "wait_ns", (long long)s.wait_ns, "memory_bound",
-                         (long long)s.memory_bound, "batch_bytes", (long long)s.batch_bytes,
-                         "batches_ahead", s.batches_ahead, "reads_in_flight", s.reads_in_flight,
-                         "morsel", s.morsel, "io", s.io, "cpu", s.cpu, "threads_working",
-                         s.threads_working, "changes", (long long)s.changes);
+    return Py_BuildValue(
+        "{s:I,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:I,s:I,s:I,s:s,s:s,s:I,s:L,s:L,s:L,s:L}", "threads",
+        s.threads, "samples", (long long)s.samples, "batches", (long long)s.batches, "skipped",
+        (long long)s.skipped, "bytes_read", (long long)s.bytes_read, "wait_ns",
+        (long long)s.wait_ns, "memory_bound", (long long)s.memory_bound, "batch_bytes",
+        (long long)s.batch_bytes, "batches_ahead", s.batches_ahead, "reads_in_flight",
+        s.reads_in_flight, "morsel", s.morsel, "io", s.io, "cpu", s.cpu, "threads_working",
+        s.threads_working, "changes", (long long)s.changes, "blocks_bound",
+        (long long)s.blocks_bound, "blocks_alive", (long long)s.blocks_alive, "blocks_most",
+        (long long)s.blocks_most);
 }
 
 static PyObject *loader_stream(PyObject *object, PyObject *unused) {
@@ -981,6 +983,7 @@ static PyObject *use_raiser(PyObject *module, PyObject *raiser) {
 
 static int exec_module(PyObject *module) {
     module_state *state = state_of_module(module);
+    enter_prepare();
     set_raiser(module, Py_None);
     if (PyModule_AddStringConstant(module, "version", mr_version()) < 0 ||
         add_type(module, &array_spec, "Array", &state->array) < 0 ||

@@ -51,9 +51,7 @@ static void end_thread(void *context) {
     worker_thread *thread = context;
     if (Py_IsInitialized()) {
         PyEval_RestoreThread(thread->python);
-        PyThreadState_Clear(thread->python);
-        (void)PyEval_SaveThread();
-        PyThreadState_Delete(thread->python);
+        enter_end_state(thread->python);
     }
     free_values(&thread->fill);
     free(thread);
@@ -80,10 +78,9 @@ static worker_thread *enter(host *self, PyGILState_STATE *gil) {
         free(thread);
         return NULL;
     }
-    *gil = PyGILState_Ensure();
-    (void)PyGILState_Ensure(); /* never released: the state stays */
     thread->host = self;
-    thread->python = PyThreadState_Get();
+    thread->python = enter_make_state();
+    *gil = PyGILState_Ensure();
     return thread;
 }
 

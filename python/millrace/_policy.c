@@ -54,23 +54,23 @@ static mr_status call(python_policy *self, const char *name, const mr_policy_vie
 static mr_status place(void *user, const mr_policy_view *v, const int64_t *samples,
                        const int64_t *labels, const uint64_t *keys, int64_t n, int64_t *places,
                        mr_error *err) {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    entered python = enter_python();
     PyObject *views[] = {view(v->samples, v->n, PyBUF_READ), view(v->labels, v->n, PyBUF_READ),
                          view(samples, n, PyBUF_READ),       view(labels, n, PyBUF_READ),
                          view(keys, n, PyBUF_READ),          view(places, n, PyBUF_WRITE)};
     mr_status status = call(user, "place", v, views, 6, err);
-    PyGILState_Release(gil);
+    leave_python(python);
     return status;
 }
 
 static mr_status draw(void *user, const mr_policy_view *v, const uint64_t *keys, int64_t n,
                       int64_t *places, double *weights, mr_error *err) {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    entered python = enter_python();
     PyObject *views[] = {view(v->samples, v->n, PyBUF_READ), view(v->labels, v->n, PyBUF_READ),
                          view(keys, n, PyBUF_READ), view(places, n, PyBUF_WRITE),
                          view(weights, n, PyBUF_WRITE)};
     mr_status status = call(user, "draw", v, views, 5, err);
-    PyGILState_Release(gil);
+    leave_python(python);
     return status;
 }
 

@@ -101,11 +101,11 @@ static mr_status copy_made(PyObject *made, void **value, size_t *size, mr_error 
 
 /* In the thread that asked, whose state holds the error until get_or_make is back in it. */
 static mr_status make(void *user, void **value, size_t *size, mr_error *err) {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    entered python = enter_python();
     PyObject *made = PyObject_CallNoArgs(user);
     mr_status status = copy_made(made, value, size, err);
     Py_XDECREF(made);
-    PyGILState_Release(gil);
+    leave_python(python);
     return status;
 }
 

@@ -74,6 +74,62 @@ mr_status mr_course_alive(const mr_course *course, uint32_t epoch, int64_t span,
     return status;
 }
 
+/* ---- Touched ----
+ * Of the windows that a stretch of positions touches, those at its ends lie in it in part, the
+ * others wholly: their rows are positions of the stretch, and the smaller the blocks, the more of
+ * them there are. A lane's ends cut a visit in two. */
+
+static int by_rows(const void *a, const void *b) {
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Of the epoch's units, those that have rows; where rows are drawn, any may come to have one. */
+static mr_status list_rows(const mr_course *course, int64_t *rows, int64_t *n, mr_error *err) {
+    mr_course_epoch epoch;
+    if (course->config.selection && mr_selection_is_drawn(course->config.selection)) {
+        for (*n = 0; *n < course->n_units; ++*n) {
+            rows[*n] = 1;
+        }
+        return MR_OK;
+    }
+    MR_TRY(mr_course_epoch_init(&epoch, course, 0, err));
+    for (*n = 0; *n < epoch.n_places; ++*n) {
+        rows[*n] = epoch.places[*n + 1].row - epoch.places[*n].row;
+    }
+    mr_course_epoch_free(&epoch);
+    qsort(rows, (size_t)*n, sizeof *rows, by_rows);
+    return MR_OK;
+}
+
+static int64_t most_within(const int64_t *rows, int64_t n, int64_t span) {
+    int64_t visits = 0;
+    while (visits < n && span >= rows[visits]) {
+        span -= rows[visits++];
+    }
+    return visits;
+}
+
+mr_status mr_course_most_touched(const mr_course *course, int64_t span, int64_t *out,
+                                 mr_error *err) {
+    int64_t n = 0, lanes = course->lanes;
+    *out = 0;
+    if (!course->blocks) {
+        return MR_OK;
+    }
+    int64_t *rows = mr_zalloc((size_t)course->n_units, sizeof *rows);
+    mr_status status = rows ? list_rows(course, rows, &n, err)
+                            : mr_fail_memory(err, (size_t)course->n_units * sizeof *rows);
+    if (status == MR_OK) {
+        int64_t of_lane = n / lanes + 1;
+        int64_t window = course->window_visits < of_lane ? course->window_visits : of_lane;
+        *out = span / course->length * (n + lanes) + most_within(rows, n, span % course->length) +
+               lanes + 2 * lanes * window;
+    }
+    mr_free(rows);
+    return status;
+}
+
 /* ---- How good ---- */
 
 static int by_block(const void *a, const void *b) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* course_measure.h - figures of a course for people: what it holds in memory, and how good its
- * shuffle is. Pure; each goes through an epoch's visits once. */
+ * shuffle is. Pure. */
 #ifndef MR_PLAN_COURSE_MEASURE_H
 #define MR_PLAN_COURSE_MEASURE_H
 
@@ -12,6 +12,11 @@
  * single samples. */
 mr_status mr_course_alive(const mr_course *course, uint32_t epoch, int64_t span, int32_t first_lane,
                           int32_t end_lane, const int64_t *size, int64_t *out, mr_error *err);
+
+/* So many visits may the windows have that `span` consecutive positions of a run touch, in whatever
+ * epochs they lie. 0 for single samples. O(blocks log blocks). */
+mr_status mr_course_most_touched(const mr_course *course, int64_t span, int64_t *out,
+                                 mr_error *err);
 
 /* How good a shuffle is, beside a full one of the same rows. */
 typedef struct mr_shuffle_measure {

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/memory.h"
+#include "plan/course_measure.h"
 #include "run/read/facts.h"
 #include "run/read/numbers.h"
 #include "run/read/intake.h"
@@ -30,12 +31,24 @@ static bool reads_blocks(const mr_child *child) {
     return mr_dataset_is_read(&child->dataset) && mr_dataset_has_blocks(&child->dataset);
 }
 
+int64_t mr_child_blocks(const mr_child *child) {
+    return reads_blocks(child) ? child->dataset.shape.blocks : 0;
+}
+
 /* Where samples of like length come together, all blocks of a stretch are needed at once. */
-static int64_t blocks_of_stretch(const mr_child *child) {
-    int64_t group = 0, stretch = 0, blocks = child->dataset.shape.blocks;
+static int64_t stretch_of(const mr_child *child) {
+    int64_t group = 0, stretch = 0;
     if (!child->lengths ||
         mr_bucket_stretch(&child->pipeline->bucket, child->pipeline->settings.batch, &group,
                           &stretch, NULL) < 0) {
+        return 0;
+    }
+    return stretch;
+}
+
+static int64_t blocks_of_stretch(const mr_child *child) {
+    int64_t stretch = stretch_of(child), blocks = child->dataset.shape.blocks;
+    if (stretch == 0) {
         return 0;
     }
     int64_t rows = child->dataset.shape.samples / blocks + 1;
@@ -52,6 +65,10 @@ static int64_t window_of(const mr_child *child) {
     return window > 0 && window < blocks ? window : blocks;
 }
 
+int64_t mr_child_shuffled(const mr_child *child) {
+    return reads_blocks(child) && child->pipeline->settings.shuffle ? window_of(child) : 0;
+}
+
 int64_t mr_child_most_blocks(const mr_child *child) {
     if (!reads_blocks(child)) {
         return 0;
@@ -59,18 +76,29 @@ int64_t mr_child_most_blocks(const mr_child *child) {
     return 2 * window_of(child) + child->pipeline->shuffle.lanes + blocks_of_stretch(child);
 }
 
-/* Positions that are open at once may need more windows than two. A block counts with its bytes and
- * with what they are unpacked to: it has both while it is unpacked, in parts that several threads
- * take between other work, or for as long as values point into the bytes. */
-int64_t mr_child_block_memory(const mr_child *child, int64_t open) {
-    const mr_shape *shape = &child->dataset.shape;
-    int64_t blocks = mr_child_most_blocks(child);
-    if (blocks == 0) {
-        return 0;
+/* What is read ahead, or what open positions need where that is more; and where batches are padded,
+ * the beginnings of the epochs that end within. */
+mr_status mr_child_blocks_bound(const mr_child *child, int64_t open, int64_t padded, int64_t *out,
+                                mr_error *err) {
+    int64_t ahead = mr_child_most_blocks(child), touched = 0, again = 0;
+    *out = 0;
+    if (ahead == 0) {
+        return MR_OK;
     }
-    double rows = (double)window_of(child) * (double)shape->samples / (double)shape->blocks;
-    blocks += (double)open > rows ? (int64_t)((double)open / rows) * window_of(child) : 0;
-    return 2 * blocks * largest_block(&child->dataset);
+    MR_TRY(mr_course_most_touched(child->course, open + 2 * stretch_of(child), &touched, err));
+    if (padded > 0) {
+        MR_TRY(mr_course_most_touched(child->course, padded, &again, err));
+        again *= open / mr_course_length(child->course) + 1;
+    }
+    *out = (touched > ahead ? touched : ahead) + again;
+    return MR_OK;
+}
+
+/* A block counts with its bytes and with what they are unpacked to: it has both while it is
+ * unpacked, in parts that several threads take between other work, or for as long as values point
+ * into the bytes. */
+int64_t mr_child_block_memory(const mr_child *child, int64_t blocks) {
+    return blocks > 0 ? 2 * blocks * largest_block(&child->dataset) : 0;
 }
 
 /* ---- Opening one ---- */

@@ -106,6 +106,33 @@ static mr_status open_ring(mr_loader *loader, const mr_options *options, mr_erro
     return MR_OK;
 }
 
+/* No more blocks than the run visits. */
+static int64_t most_of_run(const mr_loader *loader, int64_t blocks) {
+    const mr_schedule *s = &loader->schedule;
+    int64_t visits = mr_course_max_visits(loader->children.list[0].course);
+    int64_t epochs = s->epochs - s->first_epoch;
+    return visits > 0 && epochs < blocks / visits ? epochs * visits : blocks;
+}
+
+/* What reading may hold at any moment. */
+static mr_status measure_reading(mr_loader *loader, mr_error *err) {
+    const mr_children *children = &loader->children;
+    const mr_schedule *s = &loader->schedule;
+    int64_t open = (loader->ring.depth + 1) * s->batch;
+    int64_t padded = s->remainder == MR_PAD ? s->batch : 0;
+    loader->read_ahead_bytes = mr_children_are_read(children) ? loader->adapter.most.bytes : 0;
+    for (int32_t i = 0; i < children->n; i++) {
+        const mr_child *child = &children->list[i];
+        int64_t blocks = 0;
+        MR_TRY(mr_child_blocks_bound(child, open, padded, &blocks, err));
+        blocks = children->n == 1 && padded == 0 ? most_of_run(loader, blocks) : blocks;
+        loader->most_blocks += mr_child_most_blocks(child);
+        loader->blocks_bound += blocks;
+        loader->block_memory += mr_child_block_memory(child, blocks);
+    }
+    return MR_OK;
+}
+
 static void add_origin(mr_loader *loader, const mr_origin_class *class, void *state) {
     mr_origin *origin = &loader->origins[loader->n_origins++];
     origin->class = class;
@@ -151,7 +178,6 @@ static mr_status open_readahead(mr_loader *loader, const mr_options *options, mr
     if (!mr_children_are_read(&loader->children)) {
         return MR_OK;
     }
-    loader->read_ahead_bytes = loader->adapter.most.bytes;
     return mr_readahead_open(&loader->readahead, &config, err);
 }
 
@@ -179,11 +205,6 @@ static mr_status open_ahead(mr_loader *loader, mr_error *err) {
         return MR_OK;
     }
     choose_lanes(loader);
-    int64_t open = (loader->ring.depth + 1) * s->batch;
-    for (int32_t i = 0; i < loader->children.n; i++) {
-        loader->most_blocks += mr_child_most_blocks(&loader->children.list[i]);
-        loader->block_memory += mr_child_block_memory(&loader->children.list[i], open);
-    }
     const mr_ahead_config config = {
         .intake = mr_readahead_intake(loader->readahead),
         .children = &loader->children,
@@ -366,7 +387,8 @@ static mr_status start_threads(mr_loader *loader, const mr_options *options, mr_
     return mr_tracing_begin(loader, options, err);
 }
 
-static mr_status open_parts(mr_loader *loader, const mr_options *options, mr_error *err) {
+/* All that is decided before anything is read. */
+static mr_status open_plan(mr_loader *loader, const mr_options *options, mr_error *err) {
     MR_TRY(mr_loader_check_options(options, err));
     MR_TRY(mr_cpu_features(options->disable_cpu, &loader->cpu, err));
     MR_TRY(open_data(loader, err));
@@ -374,6 +396,11 @@ static mr_status open_parts(mr_loader *loader, const mr_options *options, mr_err
     MR_TRY(open_locality(loader, options, err));
     MR_TRY(open_pool(loader, options, err));
     MR_TRY(open_ring(loader, options, err));
+    return measure_reading(loader, err);
+}
+
+static mr_status open_parts(mr_loader *loader, const mr_options *options, mr_error *err) {
+    MR_TRY(open_plan(loader, options, err));
     MR_TRY(open_live(loader, options, err));
     const mr_caches_config caches = {options->world, options->threads, loader->schedule.epochs};
     MR_TRY(mr_children_open_caches(&loader->children, &caches, &loader->log, err));
@@ -388,39 +415,75 @@ static void say_warnings(const mr_loader *loader) {
     }
 }
 
-mr_status mr_loader_open(mr_loader **out, const mr_pipeline *pipeline, const mr_options *given,
-                         mr_error *err) {
+static mr_status check_given(const mr_pipeline *pipeline, const mr_options *given, mr_error *err) {
     if (!pipeline) {
         return mr_fail(err, MR_E_PARAM, "there is no pipeline to open");
     }
     if (given && given->size < sizeof given->size) {
         return mr_fail(err, MR_E_PARAM, "the options lack their size: start from MR_OPTIONS_INIT");
     }
-    const mr_options options = mr_loader_options(given);
-    mr_error failure = MR_ERROR_INIT;
+    return MR_OK;
+}
+
+/* Of which nothing is open yet. */
+static mr_loader *new_loader(const mr_pipeline *pipeline, const mr_options *given,
+                             const mr_options *options) {
     mr_loader *loader = mr_zalloc(1, sizeof *loader);
     if (!loader) {
-        return mr_fail_memory(err, sizeof *loader);
+        return NULL;
     }
     loader->pipeline = pipeline;
     loader->owner = getpid();
-    loader->seed = (uint64_t)(options.seed >= 0 ? options.seed : pipeline->settings.seed);
+    loader->seed = (uint64_t)(options->seed >= 0 ? options->seed : pipeline->settings.seed);
     loader->on_error = pipeline->settings.on_error;
-    loader->digest = options.digest;
-    loader->log = options.log;
-    say_warnings(loader);
+    loader->digest = options->digest;
+    loader->log = options->log;
     loader->opened_epoch = -1;
-    mr_loader_limit_adapter(&loader->adapter, given, &options, &pipeline->settings);
+    mr_loader_limit_adapter(&loader->adapter, given, options, &pipeline->settings);
     pthread_mutex_init(&loader->notes_lock, NULL);
-    mr_status status = open_parts(loader, &options, &failure);
-    if (status < 0) {
-        mr_loader_close(loader);
-        if (err) {
-            *err = failure;
-        }
-        return status;
+    return loader;
+}
+
+/* Closes before it tells: closing may fail too, into the same error. */
+static mr_status give_up(mr_loader *loader, const mr_error *failure, mr_error *err) {
+    mr_loader_close(loader);
+    if (err) {
+        *err = *failure;
+    }
+    return failure->code;
+}
+
+mr_status mr_loader_open(mr_loader **out, const mr_pipeline *pipeline, const mr_options *given,
+                         mr_error *err) {
+    MR_TRY(check_given(pipeline, given, err));
+    const mr_options options = mr_loader_options(given);
+    mr_error failure = MR_ERROR_INIT;
+    mr_loader *loader = new_loader(pipeline, given, &options);
+    if (!loader) {
+        return mr_fail_memory(err, sizeof *loader);
+    }
+    say_warnings(loader);
+    if (open_parts(loader, &options, &failure) < 0) {
+        return give_up(loader, &failure, err);
     }
     *out = loader;
+    return MR_OK;
+}
+
+mr_status mr_pipeline_outlook(const mr_pipeline *pipeline, const mr_options *given, mr_outlook *out,
+                              mr_error *err) {
+    MR_TRY(check_given(pipeline, given, err));
+    const mr_options options = mr_loader_options(given);
+    mr_error failure = MR_ERROR_INIT;
+    mr_loader *loader = new_loader(pipeline, given, &options);
+    if (!loader) {
+        return mr_fail_memory(err, sizeof *loader);
+    }
+    if (open_plan(loader, &options, &failure) < 0) {
+        return give_up(loader, &failure, err);
+    }
+    mr_loader_outlook(loader, out);
+    mr_loader_close(loader);
     return MR_OK;
 }
 

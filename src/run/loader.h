@@ -83,7 +83,8 @@ struct mr_loader {
     mr_live *live;                /* NULL: the dataset is all there */
     mr_ahead *ahead;              /* NULL: samples are single, or nothing is read */
     int32_t first_lane, end_lane; /* of this rank */
-    int64_t most_blocks;          /* alive at once, as planned */
+    int64_t most_blocks;          /* that are read ahead */
+    int64_t blocks_bound;         /* of those that are alive at once */
     int64_t block_memory;         /* of so many, as large as the largest */
     uint32_t cpu;
 
@@ -127,6 +128,8 @@ struct mr_loader {
     pthread_mutex_t notes_lock;
     _Atomic int64_t delivered_samples, delivered_batches, skipped, wait_ns;
 };
+
+void mr_loader_outlook(const mr_loader *loader, mr_outlook *out); /* as far as it is planned */
 
 /* Of this rank, in a full step. */
 static inline int64_t mr_loader_share(const mr_loader *loader) {

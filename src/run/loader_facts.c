@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/cpu.h"
+#include "plan/course_measure.h"
 #include "run/loader.h"
 
 int64_t mr_loader_n_samples(const mr_loader *loader) {
@@ -57,12 +58,52 @@ static int64_t memory_of_lists(const mr_loader *loader) {
     return (loader->ring.depth + 1) * mr_loader_share(loader) * each;
 }
 
+static int64_t memory_bound(const mr_loader *loader) {
+    return (loader->ring.depth + 1) * mr_pool_batch_bytes(loader->pool) + memory_of_lists(loader) +
+           loader->read_ahead_bytes + loader->block_memory +
+           (loader->live ? mr_live_memory(loader->live) : 0) +
+           (loader->exchange ? MR_EXCHANGE_BYTES + MR_EXCHANGE_BYTES / 2 : 0);
+}
+
+/* Copies what the caller's struct has room for. */
+static void give(void *out, uint32_t size, const void *from, size_t from_size) {
+    memcpy(out, from, size < from_size ? size : from_size);
+    memcpy(out, &size, sizeof size);
+}
+
+/* Of one source; sources that are mixed have batches of their own sizes. */
+static void measure_shuffle(const mr_loader *loader, mr_outlook *outlook) {
+    mr_shuffle_measure measure;
+    const mr_child *child = &loader->children.list[0];
+    if (outlook->shuffled > 0 && loader->children.n == 1 &&
+        mr_course_measure(child->course, 0, loader->schedule.batch, &measure, NULL) == MR_OK) {
+        outlook->blocks_met = measure.blocks_met;
+        outlook->blocks_met_full = measure.blocks_met_full;
+    }
+}
+
+void mr_loader_outlook(const mr_loader *loader, mr_outlook *out) {
+    mr_outlook outlook = {
+        .samples = loader->pipeline->is_stream ? -1 : loader->schedule.n,
+        .steps = loader->pipeline->is_stream ? -1 : mr_schedule_epoch_steps(&loader->schedule),
+        .memory_bound = memory_bound(loader),
+        .blocks_bound = loader->blocks_bound,
+        .lanes = mr_route_lanes(&loader->children.route),
+    };
+    for (int32_t i = 0; i < loader->children.n; i++) {
+        const mr_child *child = &loader->children.list[i];
+        outlook.blocks += mr_child_blocks(child);
+        outlook.shuffled += mr_child_shuffled(child);
+    }
+    measure_shuffle(loader, &outlook);
+    give(out, out->size, &outlook, sizeof outlook);
+}
+
 void mr_loader_stats(const mr_loader *loader, mr_stats *out) {
     int64_t batch_bytes = mr_pool_batch_bytes(loader->pool);
     mr_readahead *readahead = loader->readahead;
     uint32_t working = atomic_load(&loader->ring.admitted);
     const mr_stats stats = {
-        .size = (uint32_t)sizeof stats,
         .threads = loader->n_workers,
         .samples = atomic_load(&loader->delivered_samples),
         .batches = atomic_load(&loader->delivered_batches),
@@ -70,10 +111,7 @@ void mr_loader_stats(const mr_loader *loader, mr_stats *out) {
         .bytes_read = (readahead ? atomic_load(&mr_readahead_intake(readahead)->bytes_read) : 0) +
                       counts_of_peers(loader).bytes_read,
         .wait_ns = atomic_load(&loader->wait_ns),
-        .memory_bound = (loader->ring.depth + 1) * batch_bytes + memory_of_lists(loader) +
-                        loader->read_ahead_bytes + loader->block_memory +
-                        (loader->live ? mr_live_memory(loader->live) : 0) +
-                        (loader->exchange ? MR_EXCHANGE_BYTES + MR_EXCHANGE_BYTES / 2 : 0),
+        .memory_bound = memory_bound(loader),
         .batch_bytes = batch_bytes,
         .batches_ahead = (uint32_t)atomic_load(&loader->ring.ahead),
         .reads_in_flight = readahead ? mr_readahead_in_flight(readahead) : 0,
@@ -83,22 +121,20 @@ void mr_loader_stats(const mr_loader *loader, mr_stats *out) {
         .threads_working = working < loader->n_workers ? working : loader->n_workers,
         .adapts = loader->adapter.is_on,
         .changes = atomic_load(&loader->adapter.changes),
+        .blocks_bound = loader->blocks_bound,
+        .blocks_alive = readahead ? atomic_load(&mr_readahead_intake(readahead)->blocks_alive) : 0,
+        .blocks_most = readahead ? atomic_load(&mr_readahead_intake(readahead)->most_alive) : 0,
     };
-    size_t known = out->size < sizeof stats ? out->size : sizeof stats;
-    uint32_t size = out->size;
-    memcpy(out, &stats, known);
-    out->size = size;
+    give(out, out->size, &stats, sizeof stats);
 }
 
 mr_status mr_loader_stream(const mr_loader *loader, mr_stream_stats *out) {
     mr_stream_stats stats;
-    uint32_t size = out->size;
     if (!loader->live) {
         return MR_E_PARAM;
     }
     mr_live_stats(loader->live, &stats);
-    memcpy(out, &stats, size < sizeof stats ? size : sizeof stats);
-    out->size = size;
+    give(out, out->size, &stats, sizeof stats);
     return MR_OK;
 }
 

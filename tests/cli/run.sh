@@ -40,6 +40,9 @@ filter() {
         -e 's/peak memory  .*/peak memory  MEMORY/' \
         -e 's/"(seconds|samples_per_second|first_batch_seconds|wait_seconds)": [0-9.e+-]+/"\1": TIME/g' \
         -e 's/"(peak_rss_bytes|memory_bound|bytes_read)": [0-9]+/"\1": BYTES/g' \
+        -e 's/of a run at most .*/of a run at most MEMORY/' \
+        -e 's/at most [0-9,]+ alive at once(, of [0-9,]+ allowed)?/at most N alive at once/' \
+        -e 's/"(blocks_bound|blocks_most)": [1-9][0-9]*/"\1": N/g' \
         -e 's/"cpu": "[a-z0-9,]+"/"cpu": "CPU"/'
 }
 

@@ -73,7 +73,9 @@ class Stats(c.Structure):
                 ("batches", c.c_int64), ("skipped", c.c_int64), ("bytes_read", c.c_int64),
                 ("wait_ns", c.c_int64), ("memory_bound", c.c_int64), ("batch_bytes", c.c_int64),
                 ("batches_ahead", c.c_uint32), ("reads_in_flight", c.c_uint32),
-                ("morsel", c.c_uint32), ("io", c.c_char_p), ("cpu", c.c_char_p)]
+                ("morsel", c.c_uint32), ("io", c.c_char_p), ("cpu", c.c_char_p),
+                ("threads_working", c.c_uint32), ("adapts", c.c_bool), ("changes", c.c_int64),
+                ("blocks_bound", c.c_int64), ("blocks_alive", c.c_int64), ("blocks_most", c.c_int64)]
 
 
 class Skip(c.Structure):

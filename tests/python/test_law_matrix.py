@@ -102,6 +102,8 @@ def steps_of(document, steps=None, **options):
                 break
             out.append([(int(sample), *(np.asarray(batch[name][i]).tobytes() for name in sorted(batch)))
                         for i, sample in enumerate(batch.samples)])
+        stats = loader.stats()
+        assert stats["blocks_most"] <= stats["blocks_bound"], (stats, document, options)
         return out, loader.digest(), loader.save()
 
 
@@ -232,3 +234,53 @@ def test_stores_change_nothing(sources, tmp_path, name, order):
     cold, warm = steps_of(kept, threads=3)[0], steps_of(kept, threads=2)[0]
     assert cold == plain and warm == plain
     assert world_of(kept, 3) == Counter(joined(plain))
+
+
+# ---- Orders that workers list: many samples that need no reading ----
+
+MANY = 70_001
+
+
+def many_of(remainder, **options):
+    """Numbers from 0 to 255, of which those from 250 on are bad. The batches' samples, the steps that were padded,
+    what was skipped, and the digest."""
+    document = {"source": {"synthetic": {"samples": MANY, "shape": [1]}}, "ops": [{"one_hot": {"classes": 250}}],
+                "on_error": "skip", "batch": 1000, "epochs": 2, "seed": 4, "remainder": remainder}
+    batches, valid = [], []
+    with mrlib.Loader(document, digest=True, **options) as loader:
+        for batch in loader:
+            assert np.all(np.asarray(batch["data"]).reshape(batch.size, -1).sum(axis=1) == 1)
+            batches.append(list(batch.samples))
+            valid.append(batch.valid)
+        return batches, valid, loader.stats()["skipped"], loader.digest()
+
+
+def bad_numbers():
+    with mrlib.Loader({"source": {"synthetic": {"samples": MANY, "shape": [1]}}, "batch": MANY, "shuffle": False,
+                       "seed": 4}) as loader:
+        return set(np.flatnonzero(np.asarray(next(loader)["data"]).reshape(-1) >= 250).tolist())
+
+
+@pytest.mark.parametrize("remainder", ["keep", "pad", "drop"])
+def test_bad_samples_and_padding_where_workers_list(remainder):
+    batches, valid, skipped, digest = many_of(remainder, threads=1)
+    bad = bad_numbers()
+    assert MANY / 60 < len(bad) < MANY / 30 and skipped >= 2 * len(bad) * 0.98
+    for n in (2, 3, 8):
+        assert many_of(remainder, threads=n)[2:] == (skipped, digest)
+    steps = len(batches) // 2
+    assert steps == (70 if remainder == "drop" else 71)
+    assert valid == [1000] * 70 + [1] * (remainder != "drop") + [1000] * 70 + [1] * (remainder != "drop")
+    assert len(batches[steps - 1]) == (1 if remainder == "keep" else 1000)
+    for epoch in (batches[:steps], batches[steps:]):
+        seen = Counter(itertools.chain(*(b[:v] for b, v in zip(epoch, valid))))
+        assert not bad & set(seen) and sum(times - 1 for times in seen.values()) <= len(bad)
+        assert len(seen) >= MANY - len(bad) - (MANY % 1000 if remainder == "drop" else 0)
+        if remainder == "pad":  # from the epoch's beginning
+            assert epoch[-1][1:] == epoch[0][:999]
+    for world in (2, 4):
+        ranks = [many_of(remainder, world=world, rank=rank, threads=2) for rank in range(world)]
+        if remainder != "keep":  # the last step of an epoch is shared as it comes
+            assert [sorted(itertools.chain(*(r[0][i] for r in ranks))) for i in range(len(batches))] == \
+                   [sorted(b) for b in batches]
+        assert Counter(itertools.chain(*(s for r in ranks for s in r[0]))) == Counter(itertools.chain(*batches))

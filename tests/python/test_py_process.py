@@ -81,6 +81,22 @@ print(seen == [list(range(8 * i, 8 * i + 8)) for i in range(20)])
     assert out.stdout == "True\n", out.stderr
 
 
+def test_forks_while_threads_enter_python():
+    """A child that copies a lock of the interpreter as taken would never begin."""
+    out = run("""
+import os
+import millrace as mr
+for _ in range(40):
+    with mr.synthetic(samples=64, shape=[4]).map(lambda sample: sample).batch(4).loader(threads=16) as loader:
+        for _ in range(3):
+            if (pid := os.fork()) == 0:
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+print("all began")
+""")
+    assert "all began" in out.stdout, out.stderr
+
+
 def test_fork_gives_an_error_in_the_child():
     code = """
 loader = numbers.loader()

@@ -557,6 +557,53 @@ TEST(what_is_alive_is_the_most_that_any_span_touches) {
     }
 }
 
+static int64_t touched_at(const laid_out *l, int64_t position, int64_t span) {
+    int64_t touched = 0;
+    for (int32_t i = 0; i < l->n_visits; i++) {
+        const mr_visit *v = &l->visits[i];
+        touched += v->first_position < position + span && v->end_position > position;
+    }
+    return touched;
+}
+
+/* Over the end of an epoch too: the span that ends the first begins the second. */
+TEST(no_span_touches_more_visits_than_are_promised) {
+    static laid_out l[2];
+    for (uint64_t number = 0; number < SHAPES / 2; number++) {
+        shape s;
+        any_shape(&s, number);
+        rig r = open_rig(&s.config);
+        lay_out(&l[0], &s.config, 1);
+        lay_out(&l[1], &s.config, 2);
+        int64_t span = roll(number, 290, 1, 40), promised = 0;
+        CHECK_INT(mr_course_most_touched(r.course, span, &promised, NULL), ==, MR_OK);
+        for (int64_t p = 0; p < l[0].n; p++) {
+            int64_t touched = touched_at(&l[0], p, span) + touched_at(&l[1], p - l[0].n, span);
+            CHECK_INT(touched, <=, promised);
+        }
+        close_rig(&r);
+    }
+}
+
+TEST(of_equal_blocks_little_more_is_promised_than_is_touched) {
+    int64_t first[101], promised = 0;
+    for (int64_t b = 0; b <= 100; b++) {
+        first[b] = b * 10;
+    }
+    mr_course_config c = {.samples = first[100],
+                          .n_blocks = 100,
+                          .first = first,
+                          .shuffle = true,
+                          .window = 4,
+                          .lanes = 1};
+    rig r = open_rig(&c);
+    CHECK_INT(mr_course_most_touched(r.course, 25, &promised, NULL), ==, MR_OK);
+    CHECK_INT(promised, ==, 2 * 4 + 2 + 1);
+    CHECK_INT(mr_course_most_touched(r.course, 2 * 1000 + 25, &promised, NULL), ==, MR_OK);
+    CHECK_INT(promised, ==, 2 * 101 + 2 * 4 + 2 + 1);
+    close_rig(&r);
+}
+
 static mr_shuffle_measure measure(int64_t window, int32_t lanes, int64_t batch) {
     enum { BLOCKS = 200, ROWS = 100 };
     static int64_t first[BLOCKS + 1];

@@ -91,8 +91,17 @@ static bool make_room(mr_intake *intake, int64_t n) {
     return true;
 }
 
-static void note_alive(mr_intake *intake, int64_t n) {
-    int64_t alive = atomic_fetch_add(&intake->blocks_alive, n) + n;
+/* Bounded here: see the top of intake.h. Blocks of many samples are bounded by who plans them. */
+static bool is_counted(const mr_load *load) {
+    return !mr_dataset_has_blocks(load->dataset);
+}
+
+static void note_alive(mr_intake *intake, mr_load *const *loads, int64_t n) {
+    int64_t blocks = 0;
+    for (int64_t i = 0; i < n; i++) {
+        blocks += !is_counted(loads[i]);
+    }
+    int64_t alive = atomic_fetch_add(&intake->blocks_alive, blocks) + blocks;
     if (alive > atomic_load(&intake->most_alive)) {
         atomic_store(&intake->most_alive, alive); /* the consumer's alone */
     }
@@ -108,18 +117,13 @@ bool mr_intake_plan(mr_intake *intake, mr_load *const *loads, int64_t n) {
     }
     pthread_mutex_unlock(&intake->lock);
     if (room) {
-        note_alive(intake, n);
+        note_alive(intake, loads, n);
         wake_readers(intake);
     }
     return room;
 }
 
 /* ---- Loads ---- */
-/* Bounded here: see the top of intake.h. */
-static bool is_counted(const mr_load *load) {
-    return !mr_dataset_has_blocks(load->dataset);
-}
-
 static mr_load_stage stage_of(const mr_load *load) {
     return (mr_load_stage)atomic_load(&load->stage);
 }
@@ -414,11 +418,11 @@ static void drop_parts(mr_load *load) {
 /* Readers are woken for a quarter of what may be held at a time: one wake-up per sample would cost
  * more than the read of a small file. Workers hold less than that, so the rest always comes free.
  */
-static void leave(mr_intake *intake, bool was_held) {
+static void leave(mr_intake *intake, bool was_held, bool was_block) {
     pthread_mutex_lock(&intake->lock);
     intake->held -= was_held;
     pthread_mutex_unlock(&intake->lock);
-    atomic_fetch_sub(&intake->blocks_alive, 1);
+    atomic_fetch_sub(&intake->blocks_alive, was_block);
     int64_t released = atomic_fetch_add(&intake->released, 1) + 1;
     bool refused = atomic_load(&intake->refused) && atomic_exchange(&intake->refused, false);
     if (refused || released >= atomic_load(&intake->most_held) / 4) {
@@ -471,9 +475,10 @@ bool mr_intake_let_go(mr_intake *intake, mr_load *load) {
     if (!mr_load_is_settled(load) && !withdraw(intake, load)) {
         return false;
     }
-    bool was_held = load->is_started && is_counted(load);
+    bool was_block = !is_counted(load);
+    bool was_held = load->is_started && !was_block;
     mr_intake_empty(intake, load);
-    leave(intake, was_held);
+    leave(intake, was_held, was_block);
     return true;
 }
 
