@@ -154,7 +154,7 @@ static void prepare(mr_far_attempt *a) {
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10);
+    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 512L << 10); /* the most it takes */
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, stall);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1000L);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, stall);

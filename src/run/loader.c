@@ -114,13 +114,16 @@ static int64_t most_of_run(const mr_loader *loader, int64_t blocks) {
     return visits > 0 && epochs < blocks / visits ? epochs * visits : blocks;
 }
 
-/* What reading may hold at any moment. */
+/* What reading may hold at any moment. Of the memory of blocks that are no longer needed some is
+ * kept for the next: new memory costs a page fault for every 4 KB. */
 static mr_status measure_reading(mr_loader *loader, mr_error *err) {
+    enum { IDLE_BLOCKS = 2 };
     const mr_children *children = &loader->children;
     const mr_schedule *s = &loader->schedule;
     int64_t open = (loader->ring.depth + 1) * s->batch;
     int64_t padded = s->remainder == MR_PAD ? s->batch : 0;
     loader->read_ahead_bytes = mr_children_are_read(children) ? loader->adapter.most.bytes : 0;
+    loader->idle_bytes = loader->read_ahead_bytes / 2;
     for (int32_t i = 0; i < children->n; i++) {
         const mr_child *child = &children->list[i];
         int64_t blocks = 0;
@@ -129,6 +132,8 @@ static mr_status measure_reading(mr_loader *loader, mr_error *err) {
         loader->most_blocks += mr_child_most_blocks(child);
         loader->blocks_bound += blocks;
         loader->block_memory += mr_child_block_memory(child, blocks);
+        int64_t few = mr_child_block_memory(child, blocks < IDLE_BLOCKS ? blocks : IDLE_BLOCKS);
+        loader->idle_bytes = few > loader->idle_bytes ? few : loader->idle_bytes;
     }
     return MR_OK;
 }
@@ -166,7 +171,7 @@ static mr_status open_readahead(mr_loader *loader, const mr_options *options, mr
                    .most_held =
                        mr_loader_most_held(loader, options->reads_in_flight, options->threads),
                    .bytes = options->read_ahead_bytes,
-                   .idle_bytes = options->read_ahead_bytes / 2,
+                   .idle_bytes = loader->idle_bytes,
                    .threads = options->threads},
         .in_flight = options->reads_in_flight,
         .most_in_flight = loader->adapter.most.reads,

@@ -103,6 +103,7 @@ struct mr_loader {
     mr_threads threads;
     uint32_t n_workers;
     int64_t read_ahead_bytes; /* at most */
+    int64_t idle_bytes;       /* of buffers kept for the next read */
     mr_adapter adapter;
     mr_tracks tracks;
     mr_drain *drain;   /* NULL: no trace is written */
