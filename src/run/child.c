@@ -69,18 +69,21 @@ int64_t mr_child_shuffled(const mr_child *child) {
     return reads_blocks(child) && child->pipeline->settings.shuffle ? window_of(child) : 0;
 }
 
-int64_t mr_child_most_blocks(const mr_child *child) {
+/* Answers of servers take longer to come than a window of small blocks takes to use up: of these
+ * more are asked for, as many as the allowance for reading ahead has room for. */
+int64_t mr_child_blocks_ahead(const mr_child *child, int64_t bytes) {
     if (!reads_blocks(child)) {
         return 0;
     }
-    return 2 * window_of(child) + child->pipeline->shuffle.lanes + blocks_of_stretch(child);
+    int64_t more = child->dataset.is_far ? bytes / mr_child_block_memory(child, 1) : 0;
+    return 2 * window_of(child) + child->pipeline->shuffle.lanes + blocks_of_stretch(child) + more;
 }
 
 /* What is read ahead, or what open positions need where that is more; and where batches are padded,
  * the beginnings of the epochs that end within. */
-mr_status mr_child_blocks_bound(const mr_child *child, int64_t open, int64_t padded, int64_t *out,
-                                mr_error *err) {
-    int64_t ahead = mr_child_most_blocks(child), touched = 0, again = 0;
+mr_status mr_child_blocks_bound(const mr_child *child, int64_t ahead, int64_t open, int64_t padded,
+                                int64_t *out, mr_error *err) {
+    int64_t touched = 0, again = 0;
     *out = 0;
     if (ahead == 0) {
         return MR_OK;

@@ -48,15 +48,16 @@ const mr_child *mr_child_of_op(const mr_children *children, int32_t op);
 const mr_child *mr_child_of_cache(const mr_children *children, int32_t *cache); /* its own number */
 void mr_children_name(const mr_children *children, int64_t sample, char *buffer, size_t size);
 
-/* How many blocks of a child make up the window of its shuffle (0: all), how many are read ahead,
- * how many are alive at once where so many positions are open (and batches have up to so many
- * padded ones), and the memory of so many. 0: it has none that are read. */
+/* How many blocks of a child make up the window of its shuffle (0: all), how many are read ahead
+ * where reading has so many bytes, how many are alive at once where so many are read ahead and so
+ * many positions are open (and batches have up to so many padded ones), and the memory of so many.
+ * 0: it has none that are read. */
 int64_t mr_child_window(const mr_child *child);
 int64_t mr_child_blocks(const mr_child *child);   /* in all */
 int64_t mr_child_shuffled(const mr_child *child); /* together, by the window; 0: none */
-int64_t mr_child_most_blocks(const mr_child *child);
-mr_status mr_child_blocks_bound(const mr_child *child, int64_t open, int64_t padded, int64_t *out,
-                                mr_error *err);
+int64_t mr_child_blocks_ahead(const mr_child *child, int64_t bytes);
+mr_status mr_child_blocks_bound(const mr_child *child, int64_t ahead, int64_t open, int64_t padded,
+                                int64_t *out, mr_error *err);
 int64_t mr_child_block_memory(const mr_child *child, int64_t blocks);
 
 /* What the children's stores have of a load need not be read; its state is the mr_children. */

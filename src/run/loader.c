@@ -126,10 +126,10 @@ static mr_status measure_reading(mr_loader *loader, mr_error *err) {
     loader->idle_bytes = loader->read_ahead_bytes / 2;
     for (int32_t i = 0; i < children->n; i++) {
         const mr_child *child = &children->list[i];
-        int64_t blocks = 0;
-        MR_TRY(mr_child_blocks_bound(child, open, padded, &blocks, err));
+        int64_t ahead = mr_child_blocks_ahead(child, loader->read_ahead_bytes), blocks = 0;
+        MR_TRY(mr_child_blocks_bound(child, ahead, open, padded, &blocks, err));
         blocks = children->n == 1 && padded == 0 ? most_of_run(loader, blocks) : blocks;
-        loader->most_blocks += mr_child_most_blocks(child);
+        loader->blocks_ahead += ahead;
         loader->blocks_bound += blocks;
         loader->block_memory += mr_child_block_memory(child, blocks);
         int64_t few = mr_child_block_memory(child, blocks < IDLE_BLOCKS ? blocks : IDLE_BLOCKS);
@@ -220,7 +220,7 @@ static mr_status open_ahead(mr_loader *loader, mr_error *err) {
         .is_over = s->first_epoch >= s->epochs,
         .end_of_run = mr_route_run(&loader->children.route, s->epochs, 0),
         .positions_open = loader->ring.depth * s->batch,
-        .bound = loader->most_blocks,
+        .bound = loader->blocks_ahead,
         .wants = mr_loader_is_local(loader) ? is_near : NULL,
         .context = loader,
     };

@@ -83,7 +83,7 @@ struct mr_loader {
     mr_live *live;                /* NULL: the dataset is all there */
     mr_ahead *ahead;              /* NULL: samples are single, or nothing is read */
     int32_t first_lane, end_lane; /* of this rank */
-    int64_t most_blocks;          /* that are read ahead */
+    int64_t blocks_ahead;         /* that are planned before they are needed */
     int64_t blocks_bound;         /* of those that are alive at once */
     int64_t block_memory;         /* of so many, as large as the largest */
     uint32_t cpu;

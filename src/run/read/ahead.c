@@ -162,7 +162,7 @@ static mr_status make_cells(table *own, const mr_child *child, int64_t positions
                             mr_error *err) {
     enum { AHEAD = 4 }; /* epochs beside those that open batches are in */
     size_t cells;
-    if (mr_child_most_blocks(child) == 0) {
+    if (mr_child_blocks(child) == 0) {
         return MR_OK;
     }
     own->n_visits = mr_course_max_visits(child->course);
