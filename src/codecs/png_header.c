@@ -5,6 +5,7 @@
  * it is no bomb. CRCs are left to libpng, which sees every byte when the pixels are decoded. */
 #include "codecs/png_header.h"
 #include "codecs/exif.h"
+#include "core/base64.h"
 #include "core/error.h"
 
 #include <stdlib.h>
@@ -174,12 +175,6 @@ static mr_status look_through(const uint8_t *bytes, size_t size, survey *out, mr
 }
 
 /* ---- EXIF in a text chunk: a name, a length, then hexadecimal digits over many lines ---- */
-static int hex_digit(uint8_t c) {
-    static const char digits[] = "0123456789abcdef";
-    const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c + 'a' - 'A' : c) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
 /* Turns the text into bytes in place; returns how many. */
 static size_t unhex_profile(uint8_t *text, size_t size) {
     size_t at = 0, n = 0;
@@ -188,7 +183,7 @@ static size_t unhex_profile(uint8_t *text, size_t size) {
         lines += text[at] == '\n';
     }
     for (; at < size; at++) {
-        int digit = hex_digit(text[at]);
+        int digit = mr_hex_digit((char)text[at]);
         if (digit >= 0 && high >= 0) {
             text[n++] = (uint8_t)(high << 4 | digit);
             high = -1;

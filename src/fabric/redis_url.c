@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base64.h"
 #include "core/error.h"
 
 /* A part of the text, not terminated. */
@@ -40,21 +41,14 @@ static bool cut_behind(span *text, char byte, span *behind) {
     return at;
 }
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* Copies with %XX resolved; false: it does not fit, or a % stands alone, or a zero byte. */
 static bool decode(char *to, size_t size, span text) {
     size_t n = 0;
     for (size_t i = 0; i < text.n; i++, n++) {
         int byte = (unsigned char)text.v[i];
         if (byte == '%') {
-            int high = i + 2 < text.n ? hex_digit(text.v[i + 1]) : -1;
-            int low = i + 2 < text.n ? hex_digit(text.v[i + 2]) : -1;
+            int high = i + 2 < text.n ? mr_hex_digit(text.v[i + 1]) : -1;
+            int low = i + 2 < text.n ? mr_hex_digit(text.v[i + 2]) : -1;
             byte = high < 0 || low < 0 ? 0 : high * 16 + low;
             i += 2;
         }

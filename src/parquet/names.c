@@ -5,21 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base64.h"
 #include "core/json.h"
 #include "parquet/parts.h"
-
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
 
 /* Copies text with %XX undone. */
 static void undo_escapes(const char *from, size_t size, char *to) {
     for (size_t i = 0; i < size; i++) {
-        int high = i + 2 < size && from[i] == '%' ? hex_digit(from[i + 1]) : -1;
-        int low = high >= 0 ? hex_digit(from[i + 2]) : -1;
+        int high = i + 2 < size && from[i] == '%' ? mr_hex_digit(from[i + 1]) : -1;
+        int low = high >= 0 ? mr_hex_digit(from[i + 2]) : -1;
         if (low >= 0 && high * 16 + low > 0) {
             *to++ = (char)(high * 16 + low);
             i += 2;

@@ -109,7 +109,7 @@ mr_status mr_cut_find(const mr_pipeline *pipeline, const char *upto, int32_t *ou
 }
 
 /* ---- Documents ---- */
-static json_t *document_of(const mr_pipeline *pipeline) {
+json_t *mr_document_of(const mr_pipeline *pipeline) {
     json_t *document = NULL;
     const char *text = mr_pipeline_json(pipeline);
     return mr_json_load(&document, text, strlen(text), 0, &(json_error_t){0}) == MR_OK ? document
@@ -123,7 +123,7 @@ static void keep_first(json_t *ops, int32_t n) {
 }
 
 json_t *mr_cut_ops(const mr_pipeline *pipeline, int32_t cut) {
-    json_t *document = document_of(pipeline);
+    json_t *document = mr_document_of(pipeline);
     json_t *ops = json_incref(json_object_get(document, "ops"));
     keep_first(ops, cut);
     json_decref(document);
@@ -132,7 +132,7 @@ json_t *mr_cut_ops(const mr_pipeline *pipeline, int32_t cut) {
 
 static json_t *head_document(const mr_pipeline *pipeline, int32_t cut) {
     bool lost = false;
-    json_t *document = document_of(pipeline);
+    json_t *document = mr_document_of(pipeline);
     if (!document) {
         return NULL;
     }
@@ -170,7 +170,7 @@ static bool has_field(const mr_pipeline *pipeline, const char *name) {
  * delivered on request only. */
 static json_t *asked_for(const mr_pipeline *pipeline, int32_t cut) {
     bool lost = false;
-    json_t *names = json_array(), *document = document_of(pipeline);
+    json_t *names = json_array(), *document = mr_document_of(pipeline);
     json_t *ops = json_object_get(document, "ops"), *op, *value;
     size_t i;
     json_array_foreach(ops, i, op) {
@@ -248,7 +248,7 @@ static json_t *delivered(const mr_pipeline *pipeline) {
 
 json_t *mr_cut_tail(const mr_pipeline *pipeline, int32_t cut, json_t *source, json_t *ops) {
     bool lost = false;
-    json_t *document = document_of(pipeline);
+    json_t *document = mr_document_of(pipeline);
     json_t *own = json_object_get(document, "ops");
     for (int32_t i = 0; own && i < cut; i++) {
         json_array_remove(own, 0);

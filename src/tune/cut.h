@@ -6,6 +6,9 @@
 #include <jansson.h>
 #include <millrace/tune.h>
 
+/* A pipeline's document, complete. NULL: no memory. */
+json_t *mr_document_of(const mr_pipeline *pipeline);
+
 /* The document behind the cut, which takes its samples from another source: `source` and `ops`,
  * which come before its own, are taken over. NULL: no memory. */
 json_t *mr_cut_tail(const mr_pipeline *pipeline, int32_t cut, json_t *source, json_t *ops);

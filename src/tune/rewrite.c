@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/params.h"
 #include "plan/pipeline.h"
+#include "tune/cut.h"
 #include <millrace/tune.h>
 
 /* ---- Rules ---- */
@@ -73,13 +74,6 @@ static bool share_a_field(json_t *a, json_t *b) {
     json_t *second = json_object_get(json_object_iter_value(json_object_iter(b)), "field");
     return !json_is_array(first) && !json_is_array(second) &&
            (first == second || (first && second && json_equal(first, second)));
-}
-
-static json_t *document_of(const mr_pipeline *pipeline) {
-    json_t *document = NULL;
-    const char *text = mr_pipeline_json(pipeline);
-    return mr_json_load(&document, text, strlen(text), 0, &(json_error_t){0}) == MR_OK ? document
-                                                                                       : NULL;
 }
 
 /* The rule for an op and the next. */
@@ -178,13 +172,13 @@ static void give(mr_rewrites *out, mr_rewrites *own) {
 mr_status mr_rewrites_find(const mr_pipeline *pipeline, mr_rewrites *out, mr_error *err) {
     mr_rewrites found = {.n = 0};
     give(out, &found);
-    json_t *document = document_of(pipeline);
+    json_t *document = mr_document_of(pipeline);
     if (!document) {
         return mr_fail_memory(err, 0);
     }
     find_same(&found, document);
     json_decref(document);
-    document = document_of(pipeline); /* the others are of the document as it is */
+    document = mr_document_of(pipeline); /* the others are of the document as it is */
     find_other(&found, document);
     find_scale(&found, document);
     json_decref(document);

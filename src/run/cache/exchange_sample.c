@@ -18,14 +18,6 @@ mr_store_key mr_exchange_key(const mr_dataset *dataset, const mr_op_node *cache,
     return mr_store_key_of(cache->prefix, identity);
 }
 
-static size_t bytes_of(const mr_block *block) {
-    size_t total = 0;
-    for (int32_t i = 0; i < block->n_bytes; i++) {
-        total += block->bytes[i].size;
-    }
-    return total;
-}
-
 static void offer_record(mr_exchange *x, const mr_made_sample *made, size_t room) {
     const mr_cache *cache = made->cache;
     mr_goods goods = {
@@ -47,7 +39,8 @@ static void offer_record(mr_exchange *x, const mr_made_sample *made, size_t room
 /* What a record takes unpacked is what counts; packed it takes less. */
 void mr_exchange_offer_sample(mr_exchange *x, const mr_made_sample *made) {
     size_t room = mr_record_room(made->values, made->cache->node->n_inputs, made->cache->packing);
-    bool prepared = mr_exchange_travel(x) == MR_TRAVEL_PREPARED || room < bytes_of(made->block);
+    bool prepared =
+        mr_exchange_travel(x) == MR_TRAVEL_PREPARED || room < mr_block_bytes(made->block);
     if (prepared && mr_exchange_travel(x) != MR_TRAVEL_RAW) {
         offer_record(x, made, room);
     } else {

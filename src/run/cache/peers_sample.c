@@ -10,14 +10,6 @@
 /* Bytes that may be on their way; what is made beyond them is not offered. */
 enum { MOST_OFFERED = 64 << 20 };
 
-static size_t bytes_of(const mr_block *block) {
-    size_t total = 0;
-    for (int32_t i = 0; i < block->n_bytes; i++) {
-        total += block->bytes[i].size;
-    }
-    return total;
-}
-
 static goods *write_record(const mr_made_sample *made, size_t room) {
     const mr_cache *cache = made->cache;
     const mr_store_key key =
@@ -49,7 +41,7 @@ void mr_peers_offer_sample(mr_peers *x, const mr_made_sample *made) {
     int64_t item = mr_locality_item(x->config.locality, made->dataset->number, made->block->number);
     int32_t owner = mr_locality_owner(x->config.locality, item);
     size_t room = mr_record_room(made->values, made->cache->node->n_inputs, made->cache->packing);
-    goods *g = mr_peers_wants_record(x, item, room, bytes_of(made->block))
+    goods *g = mr_peers_wants_record(x, item, room, mr_block_bytes(made->block))
                    ? write_record(made, room)
                    : NULL;
     if (g && owner == x->config.rank) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base64.h"
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/hash.h"
@@ -113,20 +114,13 @@ mr_status mr_op_apply(const mr_op_class *op, const char *params, const mr_key *k
 }
 
 /* ---- Examples ---- */
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static mr_status fill_hex(const char *hex, mr_view *out, mr_error *err) {
     unsigned char *bytes = out->data;
     if (strlen(hex) != 2 * out->size) {
         return mr_fail(err, MR_E_PARAM, "the example's input does not have %zu bytes", out->size);
     }
     for (size_t i = 0; i < out->size; i++) {
-        int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
+        int high = mr_hex_digit(hex[2 * i]), low = mr_hex_digit(hex[2 * i + 1]);
         if (high < 0 || low < 0) {
             return mr_fail(err, MR_E_PARAM, "the example's input is not hexadecimal");
         }

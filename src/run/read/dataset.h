@@ -47,6 +47,15 @@ int64_t mr_dataset_first_of(const mr_dataset *dataset, int64_t block);
 int64_t mr_dataset_end_of(const mr_dataset *dataset, int64_t block); /* after its last sample */
 int64_t mr_dataset_block_bytes(const mr_dataset *dataset, int64_t block); /* -1: not told */
 
+/* That were read for it. */
+static inline size_t mr_block_bytes(const mr_block *block) {
+    size_t total = 0;
+    for (int32_t i = 0; i < block->n_bytes; i++) {
+        total += block->bytes[i].size;
+    }
+    return total;
+}
+
 /* Only what is wrong with the sample itself may be skipped: a disk or a server that fails for a
  * moment, or a machine without memory or file handles, would otherwise change the data that a run
  * sees. */

@@ -282,18 +282,12 @@ void mr_exchange_offer(mr_exchange *x, const mr_goods *goods) {
     pthread_mutex_unlock(&x->lock);
 }
 
-static size_t bytes_of(const mr_block *block) {
-    size_t total = 0;
-    for (int32_t i = 0; i < block->n_bytes; i++) {
-        total += block->bytes[i].size;
-    }
-    return total;
-}
-
 void mr_exchange_offer_bytes(mr_exchange *x, const mr_dataset *dataset, const mr_block *block,
                              const mr_identity *abroad) {
-    mr_goods goods = {
-        .size = bytes_of(block), .dataset = dataset, .block = block->number, .abroad = *abroad};
+    mr_goods goods = {.size = mr_block_bytes(block),
+                      .dataset = dataset,
+                      .block = block->number,
+                      .abroad = *abroad};
     if (!abroad->known || !mr_exchange_has_room(x, goods.size)) {
         return;
     }
