@@ -47,6 +47,29 @@ def test_members_are_fields(tmp_path):
     assert n == 100
 
 
+@pytest.mark.skipif(not hasattr(mr, "redis_stream"), reason="this build has no hiredis")
+def test_members_of_entries_in_redis_are_fields(redis, say):
+    """As in segments; a bad one is named by its id, or skipped."""
+    for i in range(60):
+        value = b"[]" if i == 33 else json.dumps(entry(i)).encode()
+        assert say("XADD", f"clicks{i % 2}", f"{i + 1}-0", "value", value).startswith(b"$")
+    source = mr.redis_stream(url=redis, keys=["clicks0", "clicks1"], until=30, schema=SCHEMA).batch(10)
+    with pytest.raises(Exception, match="34-0"):
+        list(source.loader())
+    seen = []
+    with source.on_error("skip").loader() as loader:
+        for batch in loader:
+            assert batch["tokens"][0].dtype == np.int32 and batch["pixels"].shape[1:] == (2, 3)
+            for row in range(len(batch.samples)):
+                number = int(bytes(batch["title"][row]).decode().split()[1])
+                want = entry(number)
+                assert batch["exact"][row] == want["exact"] and list(batch["tokens"][row]) == want["tokens"]
+                seen.append(number)
+        assert [str(skip) for skip in loader.skips()][0].count("34-0") == 1 and len(loader.skips()) == 1
+    assert set(seen) == set(range(60)) - {33} and len(seen) == 60  # another one in its place
+    assert seen[:33] == list(range(33)) and seen[34:] == list(range(34, 60))
+
+
 WRONG = [
     (b"{", "it is no JSON"),
     (b"[1]", "it is a list, not an object"),

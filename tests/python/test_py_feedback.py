@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a trainer says of its samples, from Python; and streams of Redis, where there is a server."""
-import pathlib
-import shutil
-import socket
-import subprocess
-import tempfile
-import time
 
 import numpy as np
 import pytest
@@ -74,45 +68,11 @@ def test_what_cannot_be_said(folder):
             loader.feed_back(batch, np.ones(len(batch["label"])))
 
 
-@pytest.fixture
-def redis():
-    """The port of a server of our own, and a function that says a command to it."""
-    if not shutil.which("redis-server"):
-        pytest.skip("there is no redis-server")
-    if not hasattr(mr, "redis_stream"):
-        pytest.skip("this build has no hiredis")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    place = tempfile.mkdtemp()
-    server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
-                               "--dir", place], stdout=subprocess.DEVNULL)
-
-    def say(*words):
-        words = [w if isinstance(w, bytes) else str(w).encode() for w in words]
-        with socket.create_connection(("127.0.0.1", port)) as line:
-            line.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
-            return line.recv(4096)
-
-    for _ in range(500):
-        try:
-            say("PING")
-            break
-        except OSError:
-            time.sleep(0.02)
-    yield port, say
-    server.kill()
-    server.wait()
-    for left in pathlib.Path(place).iterdir():
-        left.unlink()
-    pathlib.Path(place).rmdir()
-
-
-def test_streams_of_redis(redis):
-    port, say = redis
+@pytest.mark.skipif(not hasattr(mr, "redis_stream"), reason="this build has no hiredis")
+def test_streams_of_redis(redis, say):
     for i in range(40):
         assert say("XADD", f"clicks{i % 2}", "*", "value", b"entry %d" % i, "label", i % 4).startswith(b"$")
-    source = mr.redis_stream(url=f"redis://127.0.0.1:{port}", keys=["clicks0", "clicks1"], until=20)
+    source = mr.redis_stream(url=redis, keys=["clicks0", "clicks1"], until=20)
     with source.rehearse(size=20, share=0.5, policy="class_balanced").batch(8).loader() as loader:
         new = []
         for batch in loader:

@@ -4,9 +4,7 @@ import importlib.util
 import multiprocessing
 import os
 import pickle
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from types import SimpleNamespace
@@ -27,34 +25,6 @@ PLAIN = st.recursive(
 @pytest.fixture
 def store(tmp_path):
     return {"path": str(tmp_path / "store"), "size": "50MB"}
-
-
-def answers(server, port):
-    """Whether a server that was just started listens; not if it ended, its port being another's."""
-    while server.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return server.poll() is None
-        except OSError:
-            time.sleep(0.02)
-    return False
-
-
-@pytest.fixture
-def redis(tmp_path):
-    if shutil.which("redis-server") is None:
-        pytest.skip("there is no redis-server")
-    while True:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1",
-                                   "--save", "", "--dir", str(tmp_path)], stdout=subprocess.DEVNULL)
-        if answers(server, port):
-            break
-    yield f"redis://127.0.0.1:{port}"
-    server.kill()
-    server.wait()
 
 
 @given(PLAIN)
