@@ -121,10 +121,9 @@ mr_status mr_course_most_touched(const mr_course *course, int64_t span, int64_t 
     mr_status status = rows ? list_rows(course, rows, &n, err)
                             : mr_fail_memory(err, (size_t)course->n_units * sizeof *rows);
     if (status == MR_OK) {
-        int64_t of_lane = n / lanes + 1;
-        int64_t window = course->window_visits < of_lane ? course->window_visits : of_lane;
-        *out = span / course->length * (n + lanes) + most_within(rows, n, span % course->length) +
-               lanes + 2 * lanes * window;
+        int64_t epoch = n + lanes, ends = 2 * lanes * course->window_visits;
+        *out = span / course->length * epoch + most_within(rows, n, span % course->length) + lanes +
+               (ends < 2 * epoch ? ends : 2 * epoch);
     }
     mr_free(rows);
     return status;

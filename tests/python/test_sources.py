@@ -929,3 +929,44 @@ def test_memory_stays_below_what_is_promised(tmp_path, kind, make, shuffle, batc
     assert peak < bound + python + 2_000_000, (peak, bound)
     assert bound < most  # or the number says nothing
     assert 1 < blocks_most <= blocks_bound
+
+
+def test_blocks_alive_stay_below_what_is_promised(tmp_path):
+    """Blocks of unequal size, views, lanes, ranks and bad rows, by chance."""
+    draw = random.Random(3)
+    for k in range(12):
+        rows = draw.choice([1, 3, 40, 200])
+        lines = [f"{'x' if draw.random() < 0.1 else draw.randrange(1000)},{draw.randrange(9)}" for _ in range(rows)]
+        (tmp_path / f"{k:02}.csv").write_text("a,b\n" + "\n".join(lines) + "\n")
+    views = [[{"where": "b >= 0"}, {"take": 50}], [{"every": 7}], [{"repeat": 2}], [{"take": 30}, {"repeat": 3}], [{"balance": "b"}]]
+    closest = 0
+    for i in range(150):
+        source = {"path": str(tmp_path / draw.choice(["*.csv", "0*.csv", "03.csv"])), "fields": ["a:int64", "b:int64"],
+                  "block_bytes": draw.choice([60, 500, 4096])}
+        document = {"source": {"lines": source}, "batch": draw.choice([2, 12, 60]), "epochs": 3, "seed": i,
+                    "on_error": "skip", "remainder": draw.choice(["keep", "pad"]),
+                    "shuffle": draw.choice([False, True, {"window": "all"}, {"window": draw.randrange(1, 9)},
+                                            {"window": draw.randrange(1, 9), "lanes": draw.randrange(1, 7)}])}
+        if draw.random() < 0.6:
+            document["view"] = draw.choice(views)
+        world = draw.choice([1, 1, 2])
+        for rank in range(world):
+            with mrlib.Loader(document, threads=draw.choice([1, 3]), world=world, rank=rank,
+                              batches_ahead=draw.choice([0, 1, 9])) as loader:
+                for _ in loader:
+                    pass
+                stats = loader.stats()
+            assert stats["blocks_most"] <= stats["blocks_bound"], (document, world, rank)
+            closest = max(closest, stats["blocks_most"] / stats["blocks_bound"])
+    assert closest > 0.9  # or the number says nothing
+
+
+def test_blocks_that_lanes_cut_are_counted_twice(tmp_path):
+    (tmp_path / "l.csv").write_text("a,b\n" + "".join(f"{'x' if i % 7 == 0 else i},{i % 5}\n" for i in range(90)))
+    document = {"source": {"lines": {"path": str(tmp_path / "l.csv"), "fields": ["a:int64", "b:int64"],
+                                     "block_bytes": 60}}, "view": [{"repeat": 2}], "shuffle": True, "batch": 2,
+                "epochs": 3, "seed": 63, "on_error": "skip"}
+    with mrlib.Loader(document, threads=1) as loader:
+        assert sum(len(batch.samples) for batch in loader) == 540
+        stats = loader.stats()
+    assert 7 < stats["blocks_most"] <= stats["blocks_bound"]
