@@ -49,7 +49,7 @@ here == "" { next }
 }
 
 # One caller of sources' tables.
-/dataset(\.|->)class->/ {
+/dataset(\.|->)class->/ || /source->[a-z_]+\(/ {
     if (here == "run" && FILENAME !~ /run\/read\/dataset\.[ch]$/) wrong("sources are called by run/read/dataset.c")
 }
 

@@ -3,12 +3,14 @@
 #include "io/handles.h"
 
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/memory.h"
 #include <millrace/millrace.h>
 
-enum { PLACES = 256 };
+/* A quarter of the files that a process may have open. */
+enum { LEAST_PLACES = 64, MOST_PLACES = 4096, PART = 4 };
 
 typedef struct place {
     int32_t object; /* 0: empty */
@@ -19,16 +21,29 @@ typedef struct place {
 
 struct mr_handles {
     atomic_flag busy; /* held for a few instructions, and never while something is waited for */
-    place places[PLACES];
+    uint32_t n_places;
+    place places[];
 };
 
+static uint32_t choose_places(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < PART * LEAST_PLACES) {
+        return LEAST_PLACES;
+    }
+    return limit.rlim_cur < PART * MOST_PLACES ? (uint32_t)limit.rlim_cur / PART : MOST_PLACES;
+}
+
 mr_handles *mr_handles_new(void) {
-    mr_handles *handles = mr_zalloc(1, sizeof *handles);
+    uint32_t n = choose_places();
+    mr_handles *handles = mr_zalloc(1, sizeof *handles + n * sizeof(place));
+    if (handles) {
+        handles->n_places = n;
+    }
     return handles;
 }
 
 void mr_handles_free(mr_handles *handles) {
-    for (int i = 0; handles && i < PLACES; i++) {
+    for (uint32_t i = 0; handles && i < handles->n_places; i++) {
         if (handles->places[i].object) {
             close(handles->places[i].fd);
         }
@@ -46,7 +61,7 @@ static void unlock(mr_handles *handles) {
 }
 
 static place *place_of(mr_handles *handles, int32_t object) {
-    return &handles->places[(uint32_t)object % PLACES];
+    return &handles->places[(uint32_t)object % handles->n_places];
 }
 
 int mr_handles_take(mr_handles *handles, int32_t object, int64_t *file_size) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* handles.h - files that many reads share, kept open between them.
  *
- * A source numbers its files from 1 on. A table of fixed size remembers which are open; a file that
- * finds its place taken by another takes it over if nobody reads from that one, else it is opened
- * for one read alone. So the number of open files is bounded, whatever the number of shards. */
+ * A source numbers its files from 1 on. A table remembers which are open, as many as a quarter of
+ * what the process may have; a file that finds its place taken by another takes it over if nobody
+ * reads from that one, else it is opened for one read alone. So the number of open files is
+ * bounded, whatever the number of shards. */
 #ifndef MR_IO_HANDLES_H
 #define MR_IO_HANDLES_H
 

@@ -970,3 +970,29 @@ def test_blocks_that_lanes_cut_are_counted_twice(tmp_path):
         assert sum(len(batch.samples) for batch in loader) == 540
         stats = loader.stats()
     assert 7 < stats["blocks_most"] <= stats["blocks_bound"]
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_blocks_are_read_once_an_epoch_where_lanes_are_more(tmp_path, blocks):
+    rows = np.random.default_rng(1).random((300, 64), np.float32)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=rows, chunks=(300 // blocks, 64), compression="gzip")
+    document = {"source": {"hdf5": {"path": str(tmp_path / "x.h5"), "block_bytes": 300 // blocks * 256}}, "batch": 7,
+                "epochs": 4, "on_error": "skip"}
+    read = {}
+    for shuffle in (False, True, {"lanes": 1}):
+        with mrlib.Loader({**document, "shuffle": shuffle}, threads=2) as loader:
+            assert sum(len(batch.samples) for batch in loader) == 1200
+            read[str(shuffle)] = loader.stats()["bytes_read"]
+            assert loader.stats()["blocks_most"] <= 5 * blocks
+    assert read["True"] == read["False"] == read[str({"lanes": 1})]
+
+
+def test_conditions_do_not_confuse_large_numbers(tmp_path):
+    pq.write_table(pa.table({"w": [2**53 - 1, 2**53, 2**53 + 1, 5]}), tmp_path / "x.parquet")
+    source = {"parquet": {"path": str(tmp_path / "x.parquet")}}
+    document = {"source": source, "shuffle": False, "batch": 4}
+    with mrlib.Loader({**document, "view": [{"where": f"w >= {2**53 - 1}"}]}) as loader:
+        assert list(next(loader).samples) == [0, 1, 2]
+    with pytest.raises(mrlib.MrError, match="between -2\\^53 and 2\\^53"):
+        mrlib.Loader({**document, "view": [{"where": f"w > {2**53}"}]})

@@ -5,12 +5,16 @@
 #include "core/error.h"
 #include "core/memory.h"
 
-/* A visit of a block that is planned. */
+/* A visit of a block that is planned. Lanes that cut a block visit it each; where they do so at the
+ * same time (there are fewer blocks than lanes, say) it is read for the first of them, whose guests
+ * the others are. */
 typedef struct visitor {
     mr_load load;
     int32_t child;
     uint32_t epoch; /* the child's */
     int64_t visit, end_position;
+    struct visitor *host; /* whose load it uses; NULL: its own */
+    int32_t guests;
     struct visitor *next; /* in a list: alive or idle */
 } visitor;
 
@@ -52,27 +56,49 @@ static visitor *take_idle(mr_ahead *ahead) {
     return mr_zalloc(1, sizeof *own);
 }
 
+static visitor *find_host(const mr_ahead *ahead, const mr_pick *pick) {
+    visitor *at = ahead->alive;
+    while (at && (at->host || at->load.block.number != pick->block || at->epoch != pick->epoch ||
+                  at->child != pick->child)) {
+        at = at->next;
+    }
+    return at;
+}
+
+static mr_load *load_of(visitor *own) {
+    return own->host ? &own->host->load : &own->load;
+}
+
+static bool begin(mr_ahead *ahead, visitor *own, int64_t block) {
+    mr_load *load = &own->load;
+    if (own->host) {
+        own->host->guests++;
+        return true;
+    }
+    load->block.number = block;
+    load->dataset = &ahead->config.children->list[own->child].dataset;
+    return mr_intake_plan(ahead->config.intake, &load, 1);
+}
+
 static mr_status plan(mr_ahead *ahead, const mr_pick *pick, int64_t end_position, mr_error *err) {
     visitor *own = take_idle(ahead);
     if (!own) {
         return mr_fail_memory(err, sizeof *own);
     }
-    *own = (visitor){.load = {.block.number = pick->block,
-                              .dataset = &ahead->config.children->list[pick->child].dataset},
-                     .child = pick->child,
+    *own = (visitor){.child = pick->child,
                      .epoch = pick->epoch,
                      .visit = pick->visit,
-                     .end_position = end_position};
-    mr_load *load = &own->load;
-    bool planned = mr_intake_plan(ahead->config.intake, &load, 1);
-    visitor **list = planned ? &ahead->alive : &ahead->idle;
+                     .end_position = end_position,
+                     .host = find_host(ahead, pick)};
+    bool begun = begin(ahead, own, pick->block);
+    visitor **list = begun ? &ahead->alive : &ahead->idle;
     own->next = *list;
     *list = own;
-    if (planned) {
-        atomic_store_explicit(cell_of(ahead, pick->child, pick->epoch, pick->visit), load,
+    if (begun) {
+        atomic_store_explicit(cell_of(ahead, pick->child, pick->epoch, pick->visit), load_of(own),
                               memory_order_release);
     }
-    return planned ? MR_OK : mr_fail_memory(err, sizeof *load);
+    return begun ? MR_OK : mr_fail_memory(err, sizeof own->load);
 }
 
 static bool is_unwanted(const mr_ahead *ahead) {
@@ -125,31 +151,49 @@ mr_status mr_ahead_reach(mr_ahead *ahead, int64_t end, mr_error *err) {
     }
 }
 
-mr_status mr_ahead_again(mr_ahead *ahead, const mr_pick *picks, int64_t n, int64_t end,
+static visitor *find_visitor(const mr_ahead *ahead, const mr_pick *pick) {
+    visitor *at = mr_ahead_load(ahead, pick) ? ahead->alive : NULL;
+    while (at &&
+           (at->visit != pick->visit || at->epoch != pick->epoch || at->child != pick->child)) {
+        at = at->next;
+    }
+    return at;
+}
+
+mr_status mr_ahead_again(mr_ahead *ahead, const mr_pick *picks, int64_t n, int64_t until,
                          mr_error *err) {
     for (int64_t i = 0; i < n; i++) {
         if (picks[i].block < 0 || !ahead->tables[picks[i].child].cells) {
             continue;
         }
-        visitor *own = (visitor *)(void *)mr_ahead_load(ahead, &picks[i]); /* its first member */
+        visitor *own = find_visitor(ahead, &picks[i]);
         if (own) {
-            own->end_position = own->end_position > end ? own->end_position : end;
+            own->end_position = own->end_position > until ? own->end_position : until;
         } else {
-            MR_TRY(plan(ahead, &picks[i], end, err));
+            MR_TRY(plan(ahead, &picks[i], until, err));
         }
     }
     return MR_OK;
 }
 
+/* False: somebody still needs it. */
+static bool end(mr_ahead *ahead, visitor *own) {
+    if (own->host) {
+        own->host->guests--;
+        return true;
+    }
+    return own->guests == 0 && mr_intake_let_go(ahead->config.intake, &own->load);
+}
+
 void mr_ahead_pass(mr_ahead *ahead, int64_t position) {
     for (visitor **at = &ahead->alive; *at;) {
         visitor *own = *at;
-        if (own->end_position > position || !mr_intake_let_go(ahead->config.intake, &own->load)) {
+        if (own->end_position > position || !end(ahead, own)) {
             at = &own->next;
             continue;
         }
         *at = own->next;
-        mr_load *load = &own->load;
+        mr_load *load = load_of(own);
         atomic_compare_exchange_strong(cell_of(ahead, own->child, own->epoch, own->visit), &load,
                                        NULL);
         own->next = ahead->idle;

@@ -36,7 +36,7 @@ mr_status mr_ahead_reach(mr_ahead *ahead, int64_t end, mr_error *err);
 
 /* A batch takes rows of blocks that may be gone, or that were left to other ranks: from behind the
  * epoch's end, which are those at its beginning, and of other lanes. They are planned once more. */
-mr_status mr_ahead_again(mr_ahead *ahead, const mr_pick *picks, int64_t n, int64_t end,
+mr_status mr_ahead_again(mr_ahead *ahead, const mr_pick *picks, int64_t n, int64_t until,
                          mr_error *err);
 
 /* All batches up to a position of the run are delivered: blocks whose windows are over go. */

@@ -86,6 +86,14 @@ static bool lies_on_servers(const mr_dataset *dataset) {
     return far;
 }
 
+bool mr_dataset_may_map(const mr_pipeline *pipeline) {
+    return pipeline->source && pipeline->source->maps;
+}
+
+bool mr_dataset_maps(const mr_pipeline *pipeline, int32_t field) {
+    return pipeline->source->maps(pipeline->source_params, field);
+}
+
 mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const char *objects,
                           const mr_log *log, mr_error *err) {
     MR_TRY(mr_mapping_new(&dataset->mapping, pipeline, err));

@@ -25,6 +25,10 @@ mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, cons
                           const mr_log *log, mr_error *err);
 void mr_dataset_close(mr_dataset *dataset);
 
+/* Whether the pipeline's source can run ops on values, and on those of a field. */
+bool mr_dataset_may_map(const mr_pipeline *pipeline);
+bool mr_dataset_maps(const mr_pipeline *pipeline, int32_t field);
+
 /* Opened for other fields than those that the pipeline wants, `wanted` of each, and for samples
  * that are taken one by one or not. */
 mr_status mr_dataset_open_for(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *wanted,

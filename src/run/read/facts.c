@@ -123,6 +123,9 @@ static bool holds(comparison how, double a, double b) {
     }
 }
 
+/* Whole numbers below are told apart, also from those that are larger. */
+static const double EXACT = 9007199254740992.0;
+
 static mr_status not_a_condition(const char *text, mr_error *err) {
     char shown[128];
     mr_text_escape(shown, sizeof shown, text);
@@ -160,6 +163,11 @@ static mr_status read_term(mr_facts *facts, const char *whole, const char **at, 
     out->number = strtod(symbol, &end);
     if (end == symbol) {
         return not_a_condition(whole, err);
+    }
+    if (!(out->number > -EXACT && out->number < EXACT)) {
+        mr_fail(err, MR_E_LIMIT, "a condition compares with numbers between -2^53 and 2^53");
+        mr_hint(err, "columns are compared as float64, which has no more digits");
+        return MR_E_LIMIT;
     }
     *at = skip_spaces(end);
     return open_column(facts, name, length, &out->column, err);

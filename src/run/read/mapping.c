@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "run/read/dataset.h"
 #include "span/probe.h"
 
 /* ---- Which ops ---- */
@@ -18,7 +19,7 @@ static bool has_caches(const mr_pipeline *p) {
 }
 
 static bool may_map(const mr_pipeline *p) {
-    return p->source && p->source->maps && p->view.n == 0 && !p->is_stream && !has_caches(p);
+    return mr_dataset_may_map(p) && p->view.n == 0 && !p->is_stream && !has_caches(p);
 }
 
 static bool is_number(const mr_type *type) {
@@ -52,8 +53,7 @@ static int32_t choose_ops(mr_mapping *mapping, bool *closed) {
         if (f >= p->n_source_fields || closed[f]) {
             continue;
         }
-        closed[f] =
-            !maps_values(node) || (!mapping->is_mapped[f] && !p->source->maps(p->source_params, f));
+        closed[f] = !maps_values(node) || (!mapping->is_mapped[f] && !mr_dataset_maps(p, f));
         if (!closed[f]) {
             mapping->done[i] = mapping->is_mapped[f] = true;
             mapping->types[f] = node->out;
