@@ -236,7 +236,7 @@ def photos_webdataset():
     import torchvision_pillow
     library = torchvision_pillow.declare_compiled_ops()  # noqa: F841
     from torchvision.transforms import v2
-    change = v2.Compose([v2.PILToTensor(), v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip(),
+    change = v2.Compose([v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), v2.PILToTensor(),
                          v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)])
     data = wds.WebDataset(path_of("photos.tar"), shardshuffle=False, empty_check=False,
                           nodesplitter=wds.split_by_node, workersplitter=lambda s: s).repeat().shuffle(240)
@@ -302,6 +302,39 @@ def measure(python, subjects, rounds, seconds):
     return {key: None if None in rates else statistics.median(rates) for key, rates in found.items()}
 
 
+# ---- What the engine promises ------------------------------------------------------------------------
+def told(document):
+    """What the command says of a run, as JSON."""
+    path = path_of("promise.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    command = [os.path.join(ROOT, "build/python/millrace"), "run", path, "--json", "--quiet", "--no-digest"]
+    out = subprocess.run([*command, "--threads", str(THREADS)], capture_output=True, text=True, check=True)
+    return json.loads(out.stdout)
+
+
+PROMISES = {
+    "HDF5": {"hdf5": {"path": path_of("images.h5")}},
+    "tar": {"tar": {"path": path_of("records.tar"), "fields": ["bin"], "block_bytes": 1_000_000}},
+    "TFRecord": {"tfrecord": {"path": path_of("records.tfrecord"), "fields": ["x:bytes"], "block_bytes": 1_000_000}},
+}
+
+
+def promises():
+    """Window shuffle: bytes that are read, and the memory beside what is promised. What is ragged comes on top of the
+    latter, so it is told of HDF5 alone, whose rows are all of one size."""
+    empty = told({"source": {"synthetic": {"samples": 64, "shape": [4]}}, "batch": 8})["peak_rss_bytes"]
+    yield from ("", "## What is promised: a window of 16 blocks in 4 lanes, batches of 64", "",
+                "| source | bytes read an epoch, of those in order | blocks alive, of those allowed | memory, of that promised |",
+                "|---|---|---|---|")
+    for name, source in PROMISES.items():
+        in_order = told({"source": source, "batch": 64, "shuffle": False})
+        shuffled = told({"source": source, "batch": 64, "epochs": 3, "shuffle": {"window": 16, "lanes": 4}})
+        memory = (shuffled["peak_rss_bytes"] - empty) / shuffled["memory_bound"] if name == "HDF5" else None
+        yield (f"| {name} | {shuffled['bytes_read'] / 3 / in_order['bytes_read']:.3f} | {shuffled['blocks_most']} of "
+               f"{shuffled['blocks_bound']} | {'' if memory is None else f'{memory:.2f}'} |")
+
+
 def machine():
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         model = next(line.split(": ")[1].strip() for line in lines if line.startswith("model name"))
@@ -322,6 +355,7 @@ def page(found, versions, loads, rounds):
             rate = found[subject, way]
             ratio = f"{first / rate:.2f} x" if first and rate else ""
             yield f"| {way.replace('_', ' ')} | {f'{rate:,.0f}' if rate else 'failed'} | {ratio} |"
+    yield from promises()
 
 
 def main():
