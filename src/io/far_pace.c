@@ -15,10 +15,10 @@ static void set_width(mr_far_pace *pace, double width) {
                                                  : width;
 }
 
-static void begin_window(mr_far_pace *pace, int64_t now) {
-    pace->window_began = now;
-    pace->window_bytes = 0;
-    pace->window_done = 0;
+static void begin_trial(mr_far_pace *pace, int64_t now) {
+    pace->trial_began = now;
+    pace->trial_bytes = 0;
+    pace->trial_done = 0;
     pace->was_full = true;
 }
 
@@ -41,8 +41,8 @@ static void give_up(mr_far_pace *pace) {
     pace->rest = REST;
 }
 
-/* Of a window in which tasks were always waiting. */
-static void judge_window(mr_far_pace *pace, double rate) {
+/* Of a trial in which tasks were always waiting. */
+static void judge_trial(mr_far_pace *pace, double rate) {
     if (pace->rest > 0) {
         pace->rest--;
     } else if (pace->trying && rate <= gain * pace->rate) {
@@ -53,26 +53,26 @@ static void judge_window(mr_far_pace *pace, double rate) {
     }
 }
 
-static void end_window(mr_far_pace *pace, int64_t now) {
-    double seconds = (double)(now - pace->window_began) * 1e-9;
+static void end_trial(mr_far_pace *pace, int64_t now) {
+    double seconds = (double)(now - pace->trial_began) * 1e-9;
     if (pace->was_full) {
-        judge_window(pace, (double)pace->window_bytes / (seconds > 0 ? seconds : 1e-9));
+        judge_trial(pace, (double)pace->trial_bytes / (seconds > 0 ? seconds : 1e-9));
     }
-    begin_window(pace, now);
+    begin_trial(pace, now);
 }
 
 void mr_far_pace_begin(mr_far_pace *pace, int64_t now) {
     *pace = (mr_far_pace){.width = FIRST_WIDTH, .upwards = true, .slow_at = -1};
-    begin_window(pace, now);
+    begin_trial(pace, now);
 }
 
 void mr_far_pace_done(mr_far_pace *pace, size_t bytes, double first_byte, bool waiting,
                       int64_t now) {
-    pace->window_bytes += (int64_t)bytes;
+    pace->trial_bytes += (int64_t)bytes;
     pace->times[pace->n_times++ % MR_FAR_TIMES] = first_byte;
     pace->was_full = pace->was_full && waiting;
-    if (++pace->window_done >= 2 * (int32_t)pace->width) {
-        end_window(pace, now);
+    if (++pace->trial_done >= 2 * (int32_t)pace->width) {
+        end_trial(pace, now);
     }
 }
 
@@ -81,7 +81,7 @@ void mr_far_pace_busy(mr_far_pace *pace, int64_t now) {
     pace->trying = false;
     pace->upwards = true;
     pace->rest = REST_WHEN_BUSY;
-    begin_window(pace, now);
+    begin_trial(pace, now);
 }
 
 /* ---- Slow requests ---- */

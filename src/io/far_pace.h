@@ -3,7 +3,7 @@
  * come from the caller, in nanoseconds.
  *
  * While more tasks wait than are sent, another width is tried now and then, wider and narrower in
- * turn, for a window of requests: one that brings a twentieth more is kept and gone on from, one
+ * turn, for a trial of requests: one that brings a twentieth more is kept and gone on from, one
  * that does not is given up. A server that says it is busy halves the width. */
 #ifndef MR_IO_FAR_PACE_H
 #define MR_IO_FAR_PACE_H
@@ -19,8 +19,8 @@ typedef struct mr_far_pace {
     double before; /* a trial: the width to go back to */
     double rate;   /* bytes a second at that width */
     bool trying, upwards;
-    int64_t window_began, window_bytes;
-    int32_t window_done, rest;
+    int64_t trial_began, trial_bytes;
+    int32_t trial_done, rest;
     bool was_full;
     int64_t narrowed;           /* how often a wider line brought nothing */
     double times[MR_FAR_TIMES]; /* seconds to the first byte, of the last requests */

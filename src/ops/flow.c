@@ -30,7 +30,7 @@ static void cut(int64_t side, int64_t from, int64_t length, int64_t *start, int6
     *count = high - low;
 }
 
-mr_region mr_window_needs(const mr_type *in, int64_t top, int64_t left, const mr_region *wanted) {
+mr_region mr_cutout_needs(const mr_type *in, int64_t top, int64_t left, const mr_region *wanted) {
     mr_region needed;
     cut(in->dims[1], left + wanted->x, wanted->width, &needed.x, &needed.width);
     cut(in->dims[0], top + wanted->y, wanted->height, &needed.y, &needed.height);
@@ -44,7 +44,7 @@ static void fill_row(uint8_t *row, size_t bytes, const uint8_t *fill, size_t pix
     }
 }
 
-typedef struct window {
+typedef struct cutout {
     mr_region needed, wanted;
     int64_t top;           /* input row of output row 0 */
     int64_t next;          /* output row to give next */
@@ -53,13 +53,13 @@ typedef struct window {
     uint8_t *row;    /* a row with a border around it; NULL where there is none to add */
     uint8_t *border; /* a row of it alone */
     mr_rows to;
-} window;
+} cutout;
 
-static mr_status give(window *w, const uint8_t *pixels, mr_error *err) {
+static mr_status give(cutout *w, const uint8_t *pixels, mr_error *err) {
     return w->to.row(w->to.user, w->next++, pixels, err);
 }
 
-static mr_status give_inside(window *w, const uint8_t *pixels, mr_error *err) {
+static mr_status give_inside(cutout *w, const uint8_t *pixels, mr_error *err) {
     if (!w->row) {
         return give(w, pixels, err);
     }
@@ -68,8 +68,8 @@ static mr_status give_inside(window *w, const uint8_t *pixels, mr_error *err) {
 }
 
 /* Input row y: the border above it, the row itself, and below the last one what follows. */
-static mr_status window_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
-    window *w = user;
+static mr_status cutout_row(void *user, int64_t y, const uint8_t *pixels, mr_error *err) {
+    cutout *w = user;
     int64_t end = w->wanted.y + w->wanted.height;
     while (w->next < end && w->top + w->next < y) {
         MR_TRY(give(w, w->border, err));
@@ -84,7 +84,7 @@ static mr_status window_row(void *user, int64_t y, const uint8_t *pixels, mr_err
 }
 
 /* How a wanted row is made of border and the needed columns. */
-static void measure(window *w, int64_t left, int64_t width, size_t pixel) {
+static void measure(cutout *w, int64_t left, int64_t width, size_t pixel) {
     int64_t from = clamp(-(left + w->wanted.x), 0, w->wanted.width);
     int64_t to = clamp(width - (left + w->wanted.x), from, w->wanted.width);
     w->before = (size_t)from * pixel;
@@ -92,13 +92,13 @@ static void measure(window *w, int64_t left, int64_t width, size_t pixel) {
     w->row_bytes = (size_t)w->wanted.width * pixel;
 }
 
-mr_status mr_window_pass(mr_call *call, const mr_flow *flow, int64_t top, int64_t left,
+mr_status mr_cutout_pass(mr_call *call, const mr_flow *flow, int64_t top, int64_t left,
                          const uint8_t *fill, const mr_rows *to, mr_rows *own, mr_error *err) {
-    window *w = mr_scratch(call, sizeof *w);
+    cutout *w = mr_scratch(call, sizeof *w);
     if (!w) {
         return mr_fail_memory(err, sizeof *w);
     }
-    *w = (window){.needed = *flow->needed, .wanted = *flow->wanted, .top = top, .to = *to};
+    *w = (cutout){.needed = *flow->needed, .wanted = *flow->wanted, .top = top, .to = *to};
     w->next = w->wanted.y;
     measure(w, left, flow->in->dims[1], (size_t)flow->in->dims[2]);
     w->border = mr_scratch(call, w->row_bytes);
@@ -111,7 +111,7 @@ mr_status mr_window_pass(mr_call *call, const mr_flow *flow, int64_t top, int64_
     if (w->row) {
         memcpy(w->row, w->border, w->row_bytes);
     }
-    *own = (mr_rows){window_row, w};
+    *own = (mr_rows){cutout_row, w};
     return MR_OK;
 }
 
@@ -131,7 +131,7 @@ mr_status mr_crop_run(const void *params, mr_call *call, const mr_view *in, mr_v
     mr_pixels image = bytes_of(in);
     mr_place at = p->place(params, &call->key, &in->type, &out->type);
     (void)err;
-    mr_image_window(&image, at.top, at.left, out->data, out->type.dims[0], out->type.dims[1]);
+    mr_image_cutout(&image, at.top, at.left, out->data, out->type.dims[0], out->type.dims[1]);
     return MR_OK;
 }
 
@@ -149,7 +149,7 @@ mr_status mr_crop_want(const void *params, mr_call *call, const mr_type *in, con
     const mr_crop_params *p = params;
     mr_place at = p->place(params, &call->key, in, out);
     (void)err;
-    *needed = mr_window_needs(in, at.top, at.left, wanted);
+    *needed = mr_cutout_needs(in, at.top, at.left, wanted);
     return MR_OK;
 }
 
@@ -157,7 +157,7 @@ mr_status mr_crop_pass(const void *params, mr_call *call, const mr_flow *flow, c
                        mr_rows *own, mr_error *err) {
     const mr_crop_params *p = params;
     mr_place at = p->place(params, &call->key, flow->in, flow->out);
-    return mr_window_pass(call, flow, at.top, at.left, NULL, to, own, err);
+    return mr_cutout_pass(call, flow, at.top, at.left, NULL, to, own, err);
 }
 
 /* ---- Resampling ---- */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flow.h - what image ops share when they work row by row: windows and resampling. */
+/* flow.h - what image ops share when they work row by row: cutouts and resampling. */
 #ifndef MR_OPS_FLOW_H
 #define MR_OPS_FLOW_H
 
 #include "ops/image.h"
 
 /* ---- Windows ---------------------------------------------------------------------------------
- * A window onto the image whose first pixel is (top, left); what lies outside of the image is
+ * A cutout of the image whose first pixel is (top, left); what lies outside of the image is
  * `fill`, a byte for each channel, or 0 where that is NULL. */
-mr_region mr_window_needs(const mr_type *in, int64_t top, int64_t left, const mr_region *wanted);
-mr_status mr_window_pass(mr_call *call, const mr_flow *flow, int64_t top, int64_t left,
+mr_region mr_cutout_needs(const mr_type *in, int64_t top, int64_t left, const mr_region *wanted);
+mr_status mr_cutout_pass(mr_call *call, const mr_flow *flow, int64_t top, int64_t left,
                          const uint8_t *fill, const mr_rows *to, mr_rows *own, mr_error *err);
 
-/* Crops differ in where the window lies; that is all their parameters must begin with. A place is
+/* Crops differ in where the cutout lies; that is all their parameters must begin with. A place is
  * drawn from the key, the parameters and the sizes alone, so other fields can be cut alike. */
 typedef struct mr_place {
     int64_t top, left;

@@ -108,7 +108,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-void mr_image_window(const mr_pixels *image, int64_t top, int64_t left, uint8_t *out,
+void mr_image_cutout(const mr_pixels *image, int64_t top, int64_t left, uint8_t *out,
                      int64_t height, int64_t width) {
     size_t pixel = (size_t)image->channels, row_bytes = (size_t)width * pixel;
     int64_t from = clamp(-left, 0, width), to = clamp(image->width - left, from, width);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image.h - what the image ops share: the type they take, sizes, windows. */
+/* image.h - what the image ops share: the type they take, sizes, cutouts. */
 #ifndef MR_OPS_IMAGE_H
 #define MR_OPS_IMAGE_H
 
@@ -44,9 +44,9 @@ mr_pixels mr_image_pixels(const mr_view *view);
 mr_pixels mr_image_part(const mr_pixels *image, int64_t top, int64_t left, int64_t height,
                         int64_t width);
 
-/* Fills out (height x width) with what a window onto the image shows whose first pixel is
+/* Fills out (height x width) with what a cutout of the image shows whose first pixel is
  * (top, left); what lies outside of the image is 0. */
-void mr_image_window(const mr_pixels *image, int64_t top, int64_t left, uint8_t *out,
+void mr_image_cutout(const mr_pixels *image, int64_t top, int64_t left, uint8_t *out,
                      int64_t height, int64_t width);
 
 /* Resamples a rectangle into out->data, with scratch memory of the call. */

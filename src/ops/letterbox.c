@@ -66,7 +66,7 @@ static mr_region whole(const mr_type *image) {
     return (mr_region){0, 0, image->dims[1], image->dims[0]};
 }
 
-/* ---- As two fused ops: the resize, then a window that is larger than the image ---- */
+/* ---- As two fused ops: the resize, then a cutout that is larger than the image ---- */
 typedef struct stages {
     mr_region place, box, between; /* between: the part of the resized image that is wanted */
     mr_type fitted;
@@ -75,7 +75,7 @@ typedef struct stages {
 static stages stages_of(const mr_type *in, const mr_type *out, const mr_region *wanted) {
     stages s = {.place = fit(in, out), .box = whole(in)};
     s.fitted = fitted_type(in, &s.place);
-    s.between = mr_window_needs(&s.fitted, -s.place.y, -s.place.x, wanted);
+    s.between = mr_cutout_needs(&s.fitted, -s.place.y, -s.place.x, wanted);
     return s;
 }
 
@@ -109,7 +109,7 @@ static mr_status pass(const void *params, mr_call *call, const mr_flow *flow, co
     mr_fill_bytes(&p->fill, fill);
     const mr_flow first = {flow->in, &s->fitted, flow->needed, &s->between};
     const mr_flow second = {&s->fitted, flow->out, &s->between, flow->wanted};
-    MR_TRY(mr_window_pass(call, &second, -s->place.y, -s->place.x, fill, to, &bars, err));
+    MR_TRY(mr_cutout_pass(call, &second, -s->place.y, -s->place.x, fill, to, &bars, err));
     return mr_resample_pass(call, &first, &s->box, (mr_filter)p->filter, &bars, own, err);
 }
 

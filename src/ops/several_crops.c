@@ -34,6 +34,6 @@ void mr_crops_copy(const mr_pixels *image, uint8_t *out, int64_t height, int64_t
     int64_t lefts[MR_CROPS] = {0, right, 0, right, (int64_t)rint((double)right / 2.0)};
     size_t bytes = (size_t)(height * width * image->channels);
     for (int i = 0; i < MR_CROPS; i++) {
-        mr_image_window(image, tops[i], lefts[i], out + (size_t)i * bytes, height, width);
+        mr_image_cutout(image, tops[i], lefts[i], out + (size_t)i * bytes, height, width);
     }
 }

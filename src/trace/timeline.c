@@ -9,9 +9,9 @@
 enum { MOST = 12000 };
 static const double ns = 1e-9;
 
-typedef struct window {
+typedef struct interval {
     double from, to;
-} window;
+} interval;
 
 /* Parts are not intervals, and the source's share is too short to see. */
 static bool is_drawn(const mr_time_span *span) {
@@ -29,10 +29,10 @@ static double moment_of_longest_wait(const mr_summary *s) {
     return moment;
 }
 
-static bool is_in(const mr_time_span *span, const window *windows, int n) {
+static bool is_in(const mr_time_span *span, const interval *intervals, int n) {
     double start = (double)span->start * ns, end = start + (double)span->duration * ns;
     for (int i = 0; i < n; i++) {
-        if (end >= windows[i].from && start <= windows[i].to) {
+        if (end >= intervals[i].from && start <= intervals[i].to) {
             return true;
         }
     }
@@ -48,14 +48,14 @@ static json_t *span_json(const mr_time_span *span, int32_t track) {
 }
 
 /* Counts the spans that are drawn; where `array` is given, appends them. */
-static int64_t spans_in(const mr_summary *s, const window *windows, int n, json_t *array,
+static int64_t spans_in(const mr_summary *s, const interval *intervals, int n, json_t *array,
                         bool *lost) {
     int64_t count = 0;
     for (int64_t p = 0; p < s->trace->n_pieces; p++) {
         const mr_trace_piece *piece = &s->trace->pieces[p];
         for (int64_t i = 0; i < piece->n; i++) {
             const mr_time_span *span = &piece->spans[i];
-            if (mr_trace_is_sound(s->trace, span) && is_drawn(span) && is_in(span, windows, n)) {
+            if (mr_trace_is_sound(s->trace, span) && is_drawn(span) && is_in(span, intervals, n)) {
                 count++;
                 if (array) {
                     mr_json_append(array, span_json(span, piece->track), lost);
@@ -67,8 +67,8 @@ static int64_t spans_in(const mr_summary *s, const window *windows, int n, json_
 }
 
 /* One for the whole run, or two that are short enough. */
-static int choose_windows(const mr_summary *s, window out[2]) {
-    out[0] = (window){0, INFINITY};
+static int choose_intervals(const mr_summary *s, interval out[2]) {
+    out[0] = (interval){0, INFINITY};
     int64_t all = spans_in(s, out, 1, NULL, NULL);
     if (all <= MOST) {
         return 1;
@@ -76,24 +76,25 @@ static int choose_windows(const mr_summary *s, window out[2]) {
     double length = s->seconds * (MOST / 2.0) / (double)all, moment = moment_of_longest_wait(s);
     do {
         double middle = fmax(moment, length * 1.5);
-        out[0] = (window){0, length};
-        out[1] = (window){middle - length / 2, middle + length / 2};
+        out[0] = (interval){0, length};
+        out[1] = (interval){middle - length / 2, middle + length / 2};
         length /= 2;
     } while (spans_in(s, out, 2, NULL, NULL) > MOST && length > 1e-7);
     return 2;
 }
 
 json_t *mr_timeline_json(const mr_summary *s) {
-    window windows[2];
-    int n = choose_windows(s, windows);
+    interval intervals[2];
+    int n = choose_intervals(s, intervals);
     json_t *shown = json_array(), *kinds = json_array(), *about = json_array();
     json_t *spans = json_array();
     bool lost = false;
     if (spans) {
-        spans_in(s, windows, n, spans, &lost);
+        spans_in(s, intervals, n, spans, &lost);
     }
     for (int i = 0; i < n; i++) {
-        mr_json_append(shown, json_pack("[f, f]", windows[i].from, fmin(windows[i].to, s->seconds)),
+        mr_json_append(shown,
+                       json_pack("[f, f]", intervals[i].from, fmin(intervals[i].to, s->seconds)),
                        &lost);
     }
     for (int i = 0; i < MR_SPAN_KINDS; i++) {
@@ -101,7 +102,7 @@ json_t *mr_timeline_json(const mr_summary *s) {
         mr_json_append(kinds, json_string(mr_span_names[i]), &lost);
         mr_json_append(about, json_string(batch ? "b" : "s"), &lost);
     }
-    json_t *timeline = json_pack("{s:b, s:o, s:o, s:o, s:o}", "complete", n == 1, "windows", shown,
-                                 "kinds", kinds, "about", about, "spans", spans);
+    json_t *timeline = json_pack("{s:b, s:o, s:o, s:o, s:o}", "complete", n == 1, "intervals",
+                                 shown, "kinds", kinds, "about", about, "spans", spans);
     return mr_json_whole(timeline, lost);
 }

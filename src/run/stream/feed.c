@@ -12,11 +12,11 @@
 #include "run/threads.h"
 
 /* Entries of a partition that wait: numbers [first, end), each at number % room. */
-typedef struct window {
+typedef struct queue {
     mr_held **ring;
     int64_t room; /* a power of two */
     int64_t first, end;
-} window;
+} queue;
 
 struct mr_feed {
     mr_feed_config config;
@@ -29,7 +29,7 @@ struct mr_feed {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t came;  /* for the consumer */
     pthread_cond_t room;  /* for the reader */
-    window *windows;      /* one for each partition */
+    queue *queues;        /* one for each partition */
     int64_t waiting_bytes;
     int64_t position; /* samples before it were taken */
     mr_feed_counts counts;
@@ -38,40 +38,40 @@ struct mr_feed {
 };
 
 /* ---- Windows ---- */
-static bool make_place(window *w) {
-    if (w->end - w->first < w->room) {
+static bool make_place(queue *q) {
+    if (q->end - q->first < q->room) {
         return true;
     }
-    int64_t room = w->room ? 2 * w->room : 64;
+    int64_t room = q->room ? 2 * q->room : 64;
     mr_held **ring = mr_zalloc((size_t)room, sizeof(mr_held *));
     if (!ring) {
         return false;
     }
-    for (int64_t i = w->first; i < w->end; i++) {
-        ring[i & (room - 1)] = w->ring[i & (w->room - 1)];
+    for (int64_t i = q->first; i < q->end; i++) {
+        ring[i & (room - 1)] = q->ring[i & (q->room - 1)];
     }
-    mr_free(w->ring);
-    w->ring = ring;
-    w->room = room;
+    mr_free(q->ring);
+    q->ring = ring;
+    q->room = room;
     return true;
 }
 
-static bool push(mr_feed *feed, window *w, mr_held *held) {
-    if (!held || !make_place(w)) {
+static bool push(mr_feed *feed, queue *q, mr_held *held) {
+    if (!held || !make_place(q)) {
         mr_held_release(held);
         return false;
     }
-    w->ring[w->end++ & (w->room - 1)] = held;
+    q->ring[q->end++ & (q->room - 1)] = held;
     feed->waiting_bytes += (int64_t)held->bytes;
     feed->counts.waiting++;
     return true;
 }
 
 /* Numbers that the source left out. */
-static bool push_missing(mr_feed *feed, window *w, int64_t before) {
-    while (w->end < before) {
-        const mr_entry missing = {.number = w->end};
-        if (!push(feed, w, mr_held_copy(&missing, feed->pool))) {
+static bool push_missing(mr_feed *feed, queue *q, int64_t before) {
+    while (q->end < before) {
+        const mr_entry missing = {.number = q->end};
+        if (!push(feed, q, mr_held_copy(&missing, feed->pool))) {
             return false;
         }
         feed->counts.missing++;
@@ -87,9 +87,9 @@ static int64_t end_of(const mr_feed *feed, int32_t partition) {
 
 static bool has_room(const mr_feed *feed, int32_t partition) {
     const mr_feed_config *c = &feed->config;
-    const window *w = &feed->windows[partition];
+    const queue *q = &feed->queues[partition];
     int64_t needed = mr_merge_number(&c->merge, partition, feed->position + c->least);
-    return w->end < end_of(feed, partition) && (w->end < needed || feed->waiting_bytes < c->bytes);
+    return q->end < end_of(feed, partition) && (q->end < needed || feed->waiting_bytes < c->bytes);
 }
 
 typedef struct taking {
@@ -103,13 +103,13 @@ typedef struct taking {
 /* Into memory, as long as there is room. */
 static bool take_in(taking *t, const mr_entry *entry) {
     mr_feed *feed = t->feed;
-    window *w = &feed->windows[t->partition];
+    queue *q = &feed->queues[t->partition];
     pthread_mutex_lock(&feed->lock);
     bool wanted = has_room(feed, t->partition);
     if (wanted) {
         int64_t end = end_of(feed, t->partition);
-        t->no_memory = !push_missing(feed, w, entry->number < end ? entry->number : end) ||
-                       (entry->number < end && !push(feed, w, mr_held_copy(entry, feed->pool)));
+        t->no_memory = !push_missing(feed, q, entry->number < end ? entry->number : end) ||
+                       (entry->number < end && !push(feed, q, mr_held_copy(entry, feed->pool)));
         feed->counts.entries++;
         feed->counts.bytes += (int64_t)(entry->size + entry->key_size);
         feed->counts.newest = entry->time;
@@ -123,13 +123,13 @@ static bool take_in(taking *t, const mr_entry *entry) {
  * nobody needs any of it, or it is full and everything was read back. */
 static bool must_spill(mr_feed *feed, int32_t partition, const mr_entry *entry) {
     mr_spill *spill = feed->config.spill;
-    int64_t end = mr_spill_end(spill, partition), taken = feed->windows[partition].end;
+    int64_t end = mr_spill_end(spill, partition), taken = feed->queues[partition].end;
     return end > taken || (end == taken && mr_spill_has_room(spill, entry));
 }
 
 static bool may_spill(const mr_feed *feed, int32_t partition, const mr_entry *entry) {
     int64_t end = mr_spill_end(feed->config.spill, partition);
-    return (end < 0 || end >= feed->windows[partition].end) &&
+    return (end < 0 || end >= feed->queues[partition].end) &&
            entry->number < end_of(feed, partition) && mr_spill_has_room(feed->config.spill, entry);
 }
 
@@ -148,7 +148,7 @@ static bool take_entry(void *user, const mr_entry *entry) {
     taking *t = user;
     mr_feed *feed = t->feed;
     bool spills = feed->config.spill && !t->is_back;
-    int64_t next = feed->windows[t->partition].end; /* only this thread changes it */
+    int64_t next = feed->queues[t->partition].end; /* only this thread changes it */
     if (atomic_load(&feed->stopped)) {
         return false;
     }
@@ -171,12 +171,12 @@ static mr_status outcome(const taking *t, mr_status status, mr_error *err) {
 /* Bad entries at the end of what was spilled have no entry behind them that would tell. */
 static void take_missing(taking *t) {
     mr_feed *feed = t->feed;
-    window *w = &feed->windows[t->partition];
+    queue *q = &feed->queues[t->partition];
     int64_t spilled = mr_spill_end(feed->config.spill, t->partition);
     int64_t end = end_of(feed, t->partition);
     pthread_mutex_lock(&feed->lock);
-    t->any = t->any || w->end < spilled;
-    t->no_memory = !push_missing(feed, w, spilled < end ? spilled : end);
+    t->any = t->any || q->end < spilled;
+    t->no_memory = !push_missing(feed, q, spilled < end ? spilled : end);
     pthread_mutex_unlock(&feed->lock);
 }
 
@@ -186,7 +186,7 @@ static mr_status take_back(mr_feed *feed, int32_t partition, bool *any, mr_error
     taking t = {.feed = feed, .partition = partition, .is_back = true, .err = err};
     const mr_entry_sink sink = {take_entry, &t};
     int64_t kept = mr_merge_number(&c->merge, partition, atomic_load(&feed->kept_from));
-    int64_t next = feed->windows[partition].end;
+    int64_t next = feed->queues[partition].end;
     MR_TRY(mr_spill_flush(c->spill, partition, err));
     MR_TRY(mr_spill_keep(c->spill, partition, kept < next ? kept : next, err));
     if (mr_spill_end(c->spill, partition) <= next) {
@@ -211,11 +211,11 @@ static mr_status read_partition(mr_feed *feed, int32_t partition, bool *any, mr_
     const mr_dataset *dataset = feed->config.dataset;
     taking t = {.feed = feed, .partition = partition, .err = err};
     const mr_entry_sink sink = {take_entry, &t};
-    int64_t number = feed->windows[partition].end;
+    int64_t number = feed->queues[partition].end;
     if (feed->config.spill) {
         MR_TRY(take_back(feed, partition, any, err));
         int64_t spilled = mr_spill_end(feed->config.spill, partition);
-        number = feed->windows[partition].end;
+        number = feed->queues[partition].end;
         number = spilled > number ? spilled : number;
     }
     if (number >= end_of(feed, partition) || !wants_more(feed, partition)) {
@@ -292,7 +292,7 @@ static int64_t reach(const mr_feed *feed) {
     const mr_feed_config *c = &feed->config;
     int64_t first = c->end;
     for (int32_t i = c->first_partition; i < c->end_partition; i++) {
-        int64_t own = mr_merge_sample(&c->merge, i, feed->windows[i].end);
+        int64_t own = mr_merge_sample(&c->merge, i, feed->queues[i].end);
         first = own < first ? own : first;
     }
     return first;
@@ -306,12 +306,12 @@ int64_t mr_feed_reach(mr_feed *feed) {
 }
 
 static mr_held *pop(mr_feed *feed, int32_t partition, int64_t number) {
-    window *w = &feed->windows[partition];
+    queue *q = &feed->queues[partition];
     const mr_feed_config *c = &feed->config;
-    if (partition < c->first_partition || partition >= c->end_partition || number != w->first) {
+    if (partition < c->first_partition || partition >= c->end_partition || number != q->first) {
         return NULL;
     }
-    mr_held *held = w->ring[w->first++ & (w->room - 1)];
+    mr_held *held = q->ring[q->first++ & (q->room - 1)];
     feed->waiting_bytes -= (int64_t)held->bytes;
     feed->counts.waiting--;
     return held;
@@ -334,8 +334,8 @@ int64_t mr_feed_look(mr_feed *feed, int64_t first, int64_t end, mr_feed_visit *v
     pthread_mutex_lock(&feed->lock);
     while (more && at < end) {
         mr_merge_place place = mr_merge_at(&feed->config.merge, at);
-        const window *w = &feed->windows[place.partition];
-        more = visit(user, at++, w->ring[place.number & (w->room - 1)]);
+        const queue *q = &feed->queues[place.partition];
+        more = visit(user, at++, q->ring[place.number & (q->room - 1)]);
     }
     pthread_mutex_unlock(&feed->lock);
     return at - first;
@@ -404,7 +404,7 @@ int64_t mr_feed_behind(mr_feed *feed) {
             return -1;
         }
         pthread_mutex_lock(&feed->lock);
-        int64_t end = end_of(feed, i), first = feed->windows[i].first;
+        int64_t end = end_of(feed, i), first = feed->queues[i].first;
         pthread_mutex_unlock(&feed->lock);
         newest = newest < end ? newest : end;
         behind += newest > first ? newest - first : 0;
@@ -416,7 +416,7 @@ int64_t mr_feed_behind(mr_feed *feed) {
 static mr_status begin_spill(mr_feed *feed, mr_error *err) {
     const mr_feed_config *c = &feed->config;
     for (int32_t i = c->first_partition; c->spill && i < c->end_partition; i++) {
-        MR_TRY(mr_spill_begin(c->spill, i, feed->windows[i].first, err));
+        MR_TRY(mr_spill_begin(c->spill, i, feed->queues[i].first, err));
     }
     return MR_OK;
 }
@@ -434,13 +434,13 @@ mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *er
     pthread_mutex_init(&feed->lock, NULL);
     pthread_cond_init(&feed->came, NULL);
     pthread_cond_init(&feed->room, NULL);
-    feed->windows = mr_zalloc((size_t)config->merge.partitions, sizeof *feed->windows);
+    feed->queues = mr_zalloc((size_t)config->merge.partitions, sizeof *feed->queues);
     feed->pool = mr_held_pool_new(MR_FEED_UNUSED);
-    if (!feed->windows || !feed->pool) {
-        return mr_fail_memory(err, (size_t)config->merge.partitions * sizeof *feed->windows);
+    if (!feed->queues || !feed->pool) {
+        return mr_fail_memory(err, (size_t)config->merge.partitions * sizeof *feed->queues);
     }
     for (int32_t i = 0; i < config->merge.partitions; i++) {
-        feed->windows[i].first = feed->windows[i].end =
+        feed->queues[i].first = feed->queues[i].end =
             mr_merge_number(&config->merge, i, config->position);
     }
     MR_TRY(begin_spill(feed, err));
@@ -455,11 +455,11 @@ void mr_feed_stop(mr_feed *feed) {
     pthread_mutex_unlock(&feed->lock);
 }
 
-static void empty(window *w) {
-    for (; w->first < w->end; w->first++) {
-        mr_held_release(w->ring[w->first & (w->room - 1)]);
+static void empty(queue *q) {
+    for (; q->first < q->end; q->first++) {
+        mr_held_release(q->ring[q->first & (q->room - 1)]);
     }
-    mr_free(w->ring);
+    mr_free(q->ring);
 }
 
 void mr_feed_close(mr_feed *feed) {
@@ -468,10 +468,10 @@ void mr_feed_close(mr_feed *feed) {
     }
     mr_feed_stop(feed);
     mr_threads_join(&feed->threads);
-    for (int32_t i = 0; feed->windows && i < feed->config.merge.partitions; i++) {
-        empty(&feed->windows[i]);
+    for (int32_t i = 0; feed->queues && i < feed->config.merge.partitions; i++) {
+        empty(&feed->queues[i]);
     }
-    mr_free(feed->windows);
+    mr_free(feed->queues);
     mr_held_pool_free(feed->pool);
     pthread_mutex_destroy(&feed->lock);
     pthread_cond_destroy(&feed->came);

@@ -447,7 +447,7 @@
     addEventListener("theme", () => { readColours(); draw(); });
     const button = (text, label, action) => el("button", {type: "button", "aria-label": label, onclick: action}, text);
     const about = detail.complete ? "Every span is here." :
-      `Every span of ${detail.windows.map(w => `${time(w[0])} to ${time(w[1])}`).join(" and of ")}; elsewhere the shade shows how busy a thread was. millrace report --chrome writes all ${count(run.spans)}.`;
+      `Every span of ${detail.intervals.map(w => `${time(w[0])} to ${time(w[1])}`).join(" and of ")}; elsewhere the shade shows how busy a thread was. millrace report --chrome writes all ${count(run.spans)}.`;
     const node = section("timeline", "Timeline", `Drag or use the arrow keys to move; pinch, + and − to zoom. ${about}`,
       el("div", {class: "tools"}, button("+", "Zoom in", () => zoom(0.5)), button("−", "Zoom out", () => zoom(2)),
         button("All", "Show all", () => view(0, run.seconds)), button("Longest wait", "Go to the longest wait", longestWait), where),
