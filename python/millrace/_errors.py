@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the library's errors to Python's exceptions. The text is the command's."""
-from . import _core
+"""From the library's errors to Python's exceptions. The text is the command's, hints are Python's."""
+from . import _core, _hints
 
 # Numbers of mr_status: they never change.
 _PARAM, _MEMORY, _IO, _NOT_FOUND, _TYPE = -1, -2, -3, -4, -8
@@ -47,8 +47,11 @@ def _exception_of(values: dict, message: str) -> Exception:
 
 def raise_error(values: dict, cause) -> None:
     message = values["message"].rstrip("\n").removeprefix("error: ")
+    hint = _hints.in_python(values["hint"])
+    if hint:
+        message = message.replace(values["hint"], hint)
     error = _exception_of(values, message)
-    error.op, error.where, error.hint = values["op"], values["where"], values["hint"]
+    error.op, error.where, error.hint = values["op"], values["where"], hint
     if isinstance(cause, str):
         cause = RemoteError(cause)
     if cause is not None:

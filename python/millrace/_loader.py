@@ -13,7 +13,7 @@ from collections import deque
 
 import numpy as np
 
-from . import _convert, _core, _host, _policy, _world
+from . import _convert, _core, _hints, _host, _policy, _world
 
 _MOST_EPOCHS = 2**32 - 1
 _live = weakref.WeakSet()
@@ -729,4 +729,4 @@ def _end(core, processes):
 
 def _log(text):
     import logging
-    logging.getLogger("millrace").warning(text)
+    logging.getLogger("millrace").warning(_hints.in_python(text))

@@ -18,6 +18,7 @@ __version__: str
 IMAGENET_MEAN: tuple[float, float, float]
 IMAGENET_STD: tuple[float, float, float]
 
+_Kind = Literal["mask", "boxes", "points"] | Mapping[str, Mapping[str, float]]
 _Type = str | tuple[str, Sequence[int | None]] | tuple[str, Sequence[int | None], str]
 
 
@@ -200,7 +201,9 @@ class Pipeline:
     def map(self, function: Callable[..., Any], *, field: str | None = None,
             fields: Mapping[str, _Type] | _Type | None = None, processes: int = 0,
             version: str | int | None = None) -> Pipeline: ...
-    def kinds(self, **kinds: Literal["mask", "boxes", "points"]) -> Pipeline: ...
+    def shuffle(self, shuffle: bool | Mapping[str, Any] = True, *, window: int | str | None = None,
+                lanes: int | None = None) -> Pipeline: ...
+    def kinds(self, kinds: Mapping[str, _Kind] | None = None, /, **named: _Kind) -> Pipeline: ...
     def auto_cache(self, **parameters: Any) -> Pipeline: ...
     def rehearse(self, size: int, **parameters: Any) -> Pipeline: ...
     def pace(self, **parameters: Any) -> Pipeline: ...
@@ -257,7 +260,8 @@ def text():
     parts = [_HEAD]
     parts += [_definition(table, "", (), ()) for table in tables["sources"]]
     parts.append(_PIPELINE)
-    parts += [_setting(row) for row in tables["settings"]]
+    written = [row for row in tables["settings"] if f"def {row['name']}(" not in _PIPELINE]
+    parts += [_setting(row) for row in written]
     parts += [_definition(table, "    ", ("self",), (_tables.FIELD,)) for table in tables["ops"]]
     return "".join(parts)
 
