@@ -591,12 +591,13 @@ class Loader:
 
     @property
     def classes(self):
-        """Names of the classes, in the order of their numbers: folders, or names in a list or table.
-        Empty where labels are not names."""
-        return list(self._classes)
+        """Names of the classes of label, in the order of their numbers: folders, or names in a list or table.
+        Where there is no field label: of the only field that has classes. Empty where labels are not names,
+        or where several fields have classes: classes_of() tells of each."""
+        return self._opened().classes("")
 
     def classes_of(self, field):
-        """The same of another field than label."""
+        """The same of a field, label or another."""
         return self._opened().classes(field)
 
     def digest(self):

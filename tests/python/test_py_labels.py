@@ -343,7 +343,11 @@ def test_classes_are_folders_or_names(folder, tmp_path):
     with write_list(folder, ["2", "1", "2", "0"]).loader() as loader:
         assert loader.classes == []
     with mr.files(path=folder, labels=write_table(folder, ".csv")).loader() as loader:
+        assert loader.classes == loader.classes_of("kind") == sorted(set(ROWS["kind"]))
+    with mr.files(path=folder, labels=write_table(folder, ".csv", rows={**ROWS, "label": [1, 2, 3, 4]})).loader() as loader:
         assert loader.classes == [] and loader.classes_of("kind") == sorted(set(ROWS["kind"]))
+    with mr.files(path=folder, labels=write_table(folder, ".csv", rows={"a": "xxyz", "b": "uvvv"})).loader() as loader:
+        assert loader.classes == [] and loader.classes_of("a") == ["x", "y", "z"]
     with mr.synthetic(samples=3, shape=[2]).loader() as loader:
         assert loader.classes == []
     del tmp_path
