@@ -9,10 +9,11 @@ _LIMIT, _UNSUPPORTED, _STATE = -6, -7, -9
 
 class SampleError(RuntimeError):
     """A sample that cannot be used. `file` is where it comes from, `index` its place in the
-    dataset, `op` what failed on it; where a Python function failed, __cause__ is its exception."""
+    dataset, `offset` the byte of the file where that is known, else -1, `op` what failed on it; where a Python function failed, __cause__ is its exception."""
 
     file: str = ""
     index: int = -1
+    offset: int = -1
     op: str = ""
     _is_type = False  # another type than the samples before it
 
@@ -52,6 +53,7 @@ def raise_error(values: dict, cause) -> None:
         message = message.replace(values["hint"], hint)
     error = _exception_of(values, message)
     error.op, error.where, error.hint = values["op"], values["where"], hint
+    error.offset = values["offset"]
     if isinstance(cause, str):
         cause = RemoteError(cause)
     if cause is not None:

@@ -25,6 +25,7 @@ _Type = str | tuple[str, Sequence[int | None]] | tuple[str, Sequence[int | None]
 class SampleError(RuntimeError):
     file: str
     index: int
+    offset: int
     op: str
 
 

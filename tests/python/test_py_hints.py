@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors for people who write Python: hints in Python, both styles of arguments, names that were nearly right."""
 import glob
+import gzip
+import io
 import os
 import re
+import struct
+import tarfile
 
 import numpy as np
 import pytest
@@ -74,6 +78,56 @@ def test_errors_have_hints_in_python(tmp_path):
         with mr.files(tmp_path).decode_image().batch(1).loader() as loader:
             next(loader)
     assert '"on_error"' not in str(caught.value) and "--" not in str(caught.value)
+
+
+# ---- Damage ---------------------------------------------------------------------------------------
+
+
+def tar_of(n):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as file:
+        for i in range(n):
+            entry = tarfile.TarInfo(f"{i}.bin")
+            entry.size = 600
+            file.addfile(entry, io.BytesIO(bytes(600)))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("cut,byte", [(5 * 1536 + 100, 5 * 1536), (5 * 1536 + 700, 5 * 1536), (100, 0)])
+def test_a_tar_that_is_cut_off_names_the_byte(cut, byte, shuffle, pack, tmp_path):
+    """Entries of 600 bytes take 1,536; the byte is that of the entry that is not whole."""
+    path = tmp_path / ("a.tar.gz" if pack else "a.tar")
+    path.write_bytes(gzip.compress(tar_of(20)[:cut]) if pack else tar_of(20)[:cut])
+    with pytest.raises(RuntimeError) as caught:
+        mr.tar(path, fields=["bin"]).shuffle(shuffle).loader()
+    assert f"{path.name} (byte {byte})" in str(caught.value) and caught.value.offset == byte
+
+
+@pytest.mark.parametrize("cut", [516 * 3 + 5, 516 * 3 + 300, 516 * 4 - 2])
+def test_a_tfrecord_that_is_cut_off_names_the_byte(cut, tmp_path):
+    """Records of 500 bytes take 516."""
+    length = struct.pack("<Q", 500)
+    sums = [mask(crc32c(length)), mask(crc32c(bytes(500)))]
+    record = length + struct.pack("<I", sums[0]) + bytes(500) + struct.pack("<I", sums[1])
+    (tmp_path / "a.tfrecord").write_bytes((record * 20)[:cut])
+    with pytest.raises(RuntimeError, match=r"a.tfrecord \(byte 1548\)") as caught:
+        mr.tfrecord(tmp_path / "a.tfrecord").loader()
+    assert caught.value.offset == 3 * 516
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def mask(crc):
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 # ---- Both styles ---------------------------------------------------------------------------------
