@@ -349,7 +349,8 @@ class Pipeline:
         return self._view("split", name=name, parts=dict(parts), salt=salt)
 
     def where(self, condition):
-        """Samples for which a condition on numbers of the source holds: "label < 10"."""
+        """Samples for which a condition on numbers of the source holds: "label < 10". Classes also have names:
+        "label != 'hot dog' and weight > 0"."""
         return self._view("where", condition=condition)
 
     def repeat(self, times):

@@ -404,3 +404,39 @@ def test_too_many_classes_are_left_to_the_fingerprint(folder):
     for length, there in ((100, True), (900, True), (20000, False)):
         with write_list(folder, [name * length for name in "abcd"]).batch(2).loader() as loader:
             assert len(loader.classes) == 4 and ("classes" in loader.state_dict()) == there
+
+
+# ---- Conditions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("condition,want", [
+    ("kind == b", [0, 2]), ("kind != b", [1, 3]), ("kind == 'a, or not'", [1]), ('kind == "a, or not"', [1]),
+    ("kind!=b and age > 3", [3]), ("age > 3 and kind == b", [2]), ("kind == 1", [0, 2]), ("tag == 3d", [1]),
+    ("tag == '7'", [2])])
+def test_conditions_by_the_names_of_classes(condition, want, folder):
+    rows = {**ROWS, "tag": ["x", "3d", "7", "y"]}
+    pipeline = mr.files(path=folder, labels=write_table(folder, ".jsonl", rows=rows)).where(condition).shuffle(False)
+    with pipeline.batch(4).loader(epochs=1) as loader:
+        assert next(loader).samples.tolist() == want
+
+
+@pytest.mark.parametrize("condition,said,hint", [
+    ("kind == bb", 'field "kind" has no class "bb"', 'did you mean "b"?'),
+    ("kind < b", "names of classes have no order", "=="), ("age == b", 'field "age" has numbers, and no classes', "number"),
+    ("kind ==", "is not a condition", "name of a class"), ("kind == 'b", "is not a condition", "name of a class"),
+    ("knid == b", 'has no field "knid"', 'did you mean "kind"?'),
+    ("box == 1", 'field "box" is int64', "a view compares numbers")])
+def test_conditions_that_cannot_be_asked(condition, said, hint, folder):
+    pipeline = mr.files(path=folder, labels=write_table(folder, ".jsonl")).where(condition)
+    with pytest.raises(ValueError) as caught:
+        pipeline.loader()
+    assert said in str(caught.value) and hint in caught.value.hint
+
+
+def test_conditions_on_text_say_what_to_do(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": "x", "n": 1}\n{"a": "y", "n": 2}\n')
+    with pytest.raises(ValueError, match='field "a" is .*, not a single number') as caught:
+        mr.lines(tmp_path / "a.jsonl").where("a == x").loader()
+    assert "names of classes, which come from folders" in caught.value.hint
+    with mr.lines(tmp_path / "a.jsonl").where("n == 2").loader() as loader:
+        assert next(loader)["n"].tolist() == [2]
