@@ -365,13 +365,14 @@ class Pipeline:
         """Draws samples so that the classes in a field of the source come equally often."""
         return self._view("balance", field=field, count=count)
 
-    def bucket(self, field=None, *, size=0, groups=100):
+    def bucket(self, field=None, *, size=0, groups=100, lanes=False):
         """Batches of samples of like length, so that padding them wastes little.
 
         field: of the source, that says how long a sample is: by its value where it is a number, else
         by its length; otherwise the first. size: samples that come together; otherwise a batch.
-        groups: how many times as many are sorted together. docs/shuffle.md tells the rest."""
-        return self._set("bucket", {"field": field or "", "size": size, "groups": groups})
+        groups: how many times as many are sorted together. lanes: each lane of the shuffle by itself, so that
+        ranks read their own blocks alone, and padding wastes more. docs/shuffle.md tells the rest."""
+        return self._set("bucket", {"field": field or "", "size": size, "groups": groups, "lanes": lanes})
 
     # ---- At work ----
 
