@@ -559,51 +559,66 @@ char *mr_labels_folder(const char *path) {
     return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("");
 }
 
-static bool is_there(const char *folder, const char *text) {
+static mr_status look_up(const char *folder, const char *text, bool *is_there, mr_error *err) {
     const bool is_whole_path = text[0] == '/' || mr_is_far(text);
     size_t n = strlen(folder);
     char *path = NULL;
     mr_error ignored = MR_ERROR_INIT;
     if (asprintf(&path, "%s%s%s", is_whole_path ? "" : folder,
                  !is_whole_path && n > 0 && folder[n - 1] != '/' ? "/" : "", text) < 0) {
-        return false;
+        return mr_fail_memory(err, n + strlen(text));
     }
-    bool there = mr_is_far(path) ? mr_far_pin_names(&path, 1, &ignored) == MR_OK
-                                 : mr_extent_file_size(&(mr_extent){.path = path}) >= 0;
+    mr_status status = mr_is_far(path) ? mr_far_pin_names(&path, 1, &ignored) : MR_OK;
+    *is_there = status == MR_OK &&
+                (mr_is_far(path) || mr_extent_file_size(&(mr_extent){.path = path}) >= 0);
     free(path);
-    return there;
+    return status == MR_E_MEMORY ? mr_fail_memory(err, n + strlen(text)) : MR_OK;
 }
 
-static bool is_file_part(const mr_labels_origin *from, const char *folder, const char *part,
-                         size_t length, survey *v) {
+static mr_status look_for_part(const mr_labels_origin *from, const char *folder, const char *part,
+                               size_t length, survey *v, mr_error *err) {
     char name[4096];
+    bool below = false, beside = false;
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : 0), part);
     if (!looks_like_file(name)) {
-        return false;
+        return MR_OK;
     }
-    const bool below = from->root[0] && is_there(from->root, name);
-    v->is_found = below || is_there(folder, name);
-    v->beside = v->is_found && !below;
-    return v->is_found;
+    MR_TRY(from->root[0] ? look_up(from->root, name, &below, err) : MR_OK);
+    MR_TRY(below ? MR_OK : look_up(folder, name, &beside, err));
+    v->is_found = below || beside;
+    v->beside = beside;
+    return MR_OK;
+}
+
+static mr_status look_for_cell(const sheet *s, int32_t column, int64_t row,
+                               const mr_labels_origin *from, const char *folder, survey *v,
+                               mr_error *err) {
+    const cell *c = &s->cells[row * s->n_columns + column];
+    const char *at = c->text, *part = NULL;
+    size_t length = 0;
+    v->found_line = s->lines[row];
+    while (!v->is_found && (part = next_part(c, &at, &length)) != NULL) {
+        MR_TRY(look_for_part(from, folder, part, length, v, err));
+    }
+    return MR_OK;
 }
 
 /* Looks for a file that a cell of the column names, among the first ones; on a server, of the first
  * one alone. */
-static void look_for_files(const sheet *s, int32_t column, const mr_labels_origin *from,
-                           survey *v) {
+static mr_status look_for_files(const sheet *s, int32_t column, const mr_labels_origin *from,
+                                survey *v, mr_error *err) {
     enum { LOOK_AT = 1000 };
-    char *folder = from->root && v->kind == NAME ? mr_labels_folder(from->path) : NULL;
-    const int64_t most = folder && mr_is_far(from->root) ? 1 : LOOK_AT;
-    for (int64_t row = 0; folder && !v->is_found && row < s->n_rows && row < most; row++) {
-        const cell *c = &s->cells[row * s->n_columns + column];
-        const char *at = c->text, *part = NULL;
-        size_t length = 0;
-        v->found_line = s->lines[row];
-        while (!v->is_found && (part = next_part(c, &at, &length)) != NULL) {
-            is_file_part(from, folder, part, length, v);
-        }
+    if (!from->root || v->kind != NAME) {
+        return MR_OK;
+    }
+    char *folder = mr_labels_folder(from->path);
+    const int64_t most = mr_is_far(from->root) ? 1 : LOOK_AT;
+    mr_status status = folder ? MR_OK : mr_fail_memory(err, strlen(from->path));
+    for (int64_t row = 0; status == MR_OK && !v->is_found && row < s->n_rows && row < most; row++) {
+        status = look_for_cell(s, column, row, from, folder, v, err);
     }
     free(folder);
+    return status;
 }
 
 /* Classes of names of files are nothing that anybody wants. */
@@ -629,7 +644,7 @@ static mr_status survey_column(const sheet *s, int32_t column, const mr_labels_o
         MR_TRY(survey_cell(s, column, row, &from->extensions, v, err));
     }
     v->kind = v->width > 0 ? NUMBER : v->kind; /* whole by chance: boxes are float32 */
-    look_for_files(s, column, from, v);
+    MR_TRY(look_for_files(s, column, from, v, err));
     return v->is_found && !are_files(v) ? refuse_files(s, column, v, err) : MR_OK;
 }
 
@@ -840,8 +855,9 @@ static mr_status keep_unread(sheet *s, int32_t column, const mr_labels_origin *f
                              mr_error *err) {
     mr_error ignored = MR_ERROR_INIT;
     survey v;
-    if (survey_column(s, column, from, &v, &ignored) < 0 || !are_files(&v)) {
-        return MR_OK;
+    mr_status status = survey_column(s, column, from, &v, &ignored);
+    if (status < 0 || !are_files(&v)) {
+        return status == MR_E_MEMORY ? mr_fail_memory(err, 64) : MR_OK;
     }
     mr_label_column *grown = realloc(l->unread, (size_t)(l->n_unread + 1) * sizeof *grown);
     if (!grown) {
