@@ -93,18 +93,23 @@ static bool moves_image_alone(const mr_pipeline *p, int32_t i) {
            is_after_samples(p, i);
 }
 
+/* The first op that leaves a field behind, or NULL. */
+static const mr_op_node *who_leaves(const mr_pipeline *p, int32_t variable) {
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        if (p->ops[i].field != variable && moves_image_alone(p, i) &&
+            !is_moved(p, p->ops[i].class, variable)) {
+            return &p->ops[i];
+        }
+    }
+    return NULL;
+}
+
 mr_status mr_warn_of_left_behind(mr_compiler *c) {
     const mr_pipeline *p = c->pipeline;
     for (int32_t f = 0; f < p->n_fields; f++) {
         const mr_kind kind = kind_of(c, &p->fields[f]);
-        bool told = kind == MR_KIND_ANY;
-        for (int32_t i = 0; i < p->n_ops && !told; i++) {
-            if (p->ops[i].field != p->field_variable[f] && moves_image_alone(p, i) &&
-                !is_moved(p, p->ops[i].class, p->field_variable[f])) {
-                MR_TRY(warn(c, &p->ops[i], p->fields[f].name, kind));
-                told = true;
-            }
-        }
+        const mr_op_node *node = kind == MR_KIND_ANY ? NULL : who_leaves(p, p->field_variable[f]);
+        MR_TRY(node ? warn(c, node, p->fields[f].name, kind) : MR_OK);
     }
     return MR_OK;
 }

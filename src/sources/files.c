@@ -392,8 +392,10 @@ static mr_status join_labels(files *f, const mr_log *log, mr_error *err) {
     MR_TRY(make_rows(f, err));
     mr_named named = {NULL, 0, 0};
     bool *used = mr_zalloc((size_t)f->labels->n_rows + 1, sizeof *used);
-    mr_status status = used ? mr_named_make(&named, f->labels, f->params->path, from.path, err)
-                            : mr_fail_memory(err, (size_t)f->labels->n_rows);
+    if (!used) {
+        return mr_fail_memory(err, (size_t)f->labels->n_rows);
+    }
+    mr_status status = mr_named_make(&named, f->labels, f->params->path, from.path, err);
     status = status == MR_OK ? join_rows(f, &named, used, err) : status;
     status = status == MR_OK ? drop_named(f, &named, err) : status;
     mr_named_free(&named);
@@ -632,7 +634,10 @@ static void make_fingerprint(files *f) {
 static mr_status name_column_files(files *f, mr_label_column *column, mr_error *err) {
     const char *table = f->params->list[0] ? f->params->list : f->params->labels;
     char *folder = column->beside ? mr_labels_folder(table) : strdup(f->root);
-    mr_status status = folder ? MR_OK : mr_fail_memory(err, strlen(table));
+    if (!folder) {
+        return mr_fail_memory(err, strlen(table));
+    }
+    mr_status status = MR_OK;
     for (int64_t row = 0; status == MR_OK && row < f->labels->n_rows; row++) {
         char *path = join_far(folder, column->texts[row]);
         status = path ? MR_OK : mr_fail_memory(err, strlen(column->texts[row]));

@@ -613,7 +613,10 @@ static mr_status look_for_files(const sheet *s, int32_t column, const mr_labels_
     }
     char *folder = mr_labels_folder(from->path);
     const int64_t most = mr_is_far(from->root) ? 1 : LOOK_AT;
-    mr_status status = folder ? MR_OK : mr_fail_memory(err, strlen(from->path));
+    if (!folder) {
+        return mr_fail_memory(err, strlen(from->path));
+    }
+    mr_status status = MR_OK;
     for (int64_t row = 0; status == MR_OK && !v->is_found && row < s->n_rows && row < most; row++) {
         status = look_for_cell(s, column, row, from, folder, v, err);
     }
@@ -901,13 +904,15 @@ static int compare_named(const void *a, const void *b) {
 static mr_status sort_names(mr_labels *l, const char *path, mr_error *err) {
     named *all = mr_zalloc((size_t)l->n_rows + 1, sizeof *all);
     l->by_name = mr_zalloc((size_t)l->n_rows + 1, sizeof *l->by_name);
-    mr_status status = all && l->by_name ? MR_OK : mr_fail_memory(err, (size_t)l->n_rows * 24);
-    for (int64_t i = 0; status == MR_OK && i < l->n_rows; i++) {
+    if (!all || !l->by_name) {
+        mr_free(all);
+        return mr_fail_memory(err, (size_t)l->n_rows * 24);
+    }
+    mr_status status = MR_OK;
+    for (int64_t i = 0; i < l->n_rows; i++) {
         all[i] = (named){l->names[i], i};
     }
-    if (status == MR_OK) {
-        qsort(all, (size_t)l->n_rows, sizeof *all, compare_named);
-    }
+    qsort(all, (size_t)l->n_rows, sizeof *all, compare_named);
     for (int64_t i = 0; status == MR_OK && i < l->n_rows; i++) {
         l->by_name[i] = all[i].row;
         if (i > 0 && strcmp(all[i - 1].name, all[i].name) == 0) {
@@ -960,7 +965,10 @@ mr_status mr_labels_parse(mr_labels **out, const mr_labels_origin *from, char *t
     const sheet_format format = from->is_list ? LIST : format_of(from->path);
     sheet s = {.path = from->path};
     mr_labels *l = mr_zalloc(1, sizeof *l);
-    mr_status status = l ? read_sheet(&s, format, text, err) : mr_fail_memory(err, sizeof *l);
+    if (!l) {
+        return mr_fail_memory(err, sizeof *l);
+    }
+    mr_status status = read_sheet(&s, format, text, err);
     if (status == MR_OK) {
         status = make_columns(&s, from, l, err);
     }

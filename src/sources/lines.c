@@ -590,9 +590,9 @@ static mr_status note_line(lines *l, int64_t piece, int64_t line, mr_error *err)
 }
 
 static mr_status unclosed(const char *base, const char *row, mr_error *err) {
+    const long long line = count_line_ends(base, row) + 1;
     mr_fail(err, MR_E_CORRUPT,
-            "line %lld has a quote that is not closed, or text after one that is",
-            (long long)(count_line_ends(base, row) + 1));
+            "line %lld has a quote that is not closed, or text after one that is", line);
     return mr_shard_blame(MR_E_CORRUPT, "", row - base, err);
 }
 

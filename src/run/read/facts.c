@@ -241,28 +241,31 @@ static mr_status number_of_class(const mr_facts *facts, int32_t field, const cha
     return no_such_class(facts, field, name, err);
 }
 
-/* A name between quotes of either kind, or a word; NULL: there is none. *at moves behind it. */
-static char *take_name(const char **at) {
+enum { CLASS_NAME = 1024 };
+
+/* A name between quotes of either kind, or a word; false: there is none. *at moves behind it. */
+static bool take_name(const char **at, char name[CLASS_NAME]) {
     const char *from = skip_spaces(*at);
-    const char quote = *from == '"' || *from == '\'' ? *from : '\0';
-    const char quotes[] = {quote, '\0'};
-    from += quote != '\0';
-    size_t length = quote ? strcspn(from, quotes) : strcspn(from, " \t");
-    if (length == 0 || (quote && from[length] != quote)) {
-        return NULL;
+    const char *end = *from == '"' ? "\"" : *from == '\'' ? "'" : " \t";
+    const bool quoted = *end == *from;
+    from += quoted;
+    size_t length = strcspn(from, end);
+    if (length == 0 || length >= CLASS_NAME || (quoted && from[length] == '\0')) {
+        return false;
     }
-    *at = from + length + (quote != '\0');
-    return strndup(from, length);
+    memcpy(name, from, length);
+    name[length] = '\0';
+    *at = from + length + quoted;
+    return true;
 }
 
 static mr_status read_name(const mr_facts *facts, const char *whole, const char **at, int32_t field,
                            term *out, mr_error *err) {
-    char *name = take_name(at);
-    if (!name) {
+    char name[CLASS_NAME];
+    if (!take_name(at, name)) {
         return not_a_condition(whole, err);
     }
     mr_status status = number_of_class(facts, field, name, &out->number, err);
-    free(name);
     if (status == MR_OK && out->how != EQUAL && out->how != DIFFERENT) {
         mr_fail(err, MR_E_PARAM, "names of classes have no order: %s cannot be asked of them",
                 comparison_texts[out->how]);
