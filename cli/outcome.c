@@ -379,7 +379,7 @@ static void add_figures(json_t *object, const mr_outcome *report, const mr_stats
 static json_t *classes_json(const mr_loader *loader) {
     json_t *list = json_array();
     const char *name = NULL;
-    for (int64_t i = 0; (name = mr_loader_class(loader, "label", i)) != NULL; i++) {
+    for (int64_t i = 0; (name = mr_loader_class(loader, "", i)) != NULL; i++) {
         json_array_append_new(list, mr_json_text(name));
     }
     return list;

@@ -328,8 +328,8 @@ MR_API int64_t mr_loader_n_steps(const mr_loader *loader);    /* of a whole epoc
 MR_API int64_t mr_loader_steps_left(const mr_loader *loader); /* of the run, for this rank */
 MR_API const char *mr_loader_fingerprint(const mr_loader *loader); /* of the dataset */
 
-/* The name of class i of a field, "label" mostly: a folder's, or a list's. NULL: past the last one,
- * or the field has no classes. */
+/* The name of class i of a field: a folder's, or a list's. "" is the field label, or where there is
+ * none, the only field that has classes. NULL: past the last one, or the field has no classes. */
 MR_API const char *mr_loader_class(const mr_loader *loader, const char *field, int64_t i);
 
 /* Digest of all batches delivered so far, in order; 32 hexadecimal digits into `out`. */

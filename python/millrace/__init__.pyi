@@ -11,12 +11,14 @@ __version__: str
 IMAGENET_MEAN: tuple[float, float, float]
 IMAGENET_STD: tuple[float, float, float]
 
+_Kind = Literal["mask", "boxes", "points"] | Mapping[str, Mapping[str, float]]
 _Type = str | tuple[str, Sequence[int | None]] | tuple[str, Sequence[int | None], str]
 
 
 class SampleError(RuntimeError):
     file: str
     index: int
+    offset: int
     op: str
 
 
@@ -193,7 +195,7 @@ def files(path: str | PathLike[str] = '', list: str | PathLike[str] = '', labels
     Parameters:
         path: The folder. Its top folders, sorted, are the classes; without any, all labels are 0. With a list: what relative paths are relative to (default: the list's folder). Default: "".
         list: A text file with a path and a label on each line, separated by a tab or the last space. Labels are all whole numbers (int64), all numbers (float32), all lists of numbers ("0,3"), or all names, which are sorted and numbered. Default: "".
-        labels: A table with a row for each file of the folder: CSV or TSV with a header, or JSON lines. Column file_name, file, path or image, else the first, has the files' names: below the folder, or without folders, or without their endings. Every other column is a field, typed as a list's labels are; names of files are read as the image is. Default: "".
+        labels: A table with a row for each file of the folder: CSV or TSV with a header, or JSON lines. Column file_name, file, path or image, else the first, has the files' names: below the folder, or without folders, or without their endings. Every other column is a field, typed as a list's labels are, in JSON lines also lists of lists of numbers, as boxes are; where all its values name files (with an ending of `extensions`, or found below the folder or beside the table), they are read as the image is, and are no samples themselves. Default: "".
         columns: Columns of the table to take; empty: all. Default: [].
         extensions: Endings of the files to take from the folder, in upper or lower case; empty: all. Default: [".jpg", ".jpeg", ".png", ".webp"].
         index: A file that keeps the folder's listing, for folders of millions of files: written where there is none, used while all folders have the times they had then, else written anew. "": the folder is listed at every start. Default: "".
@@ -341,7 +343,9 @@ class Pipeline:
     def map(self, function: Callable[..., Any], *, field: str | None = None,
             fields: Mapping[str, _Type] | _Type | None = None, processes: int = 0,
             version: str | int | None = None) -> Pipeline: ...
-    def kinds(self, **kinds: Literal["mask", "boxes", "points"]) -> Pipeline: ...
+    def shuffle(self, shuffle: bool | Mapping[str, Any] = True, *, window: int | str | None = None,
+                lanes: int | None = None) -> Pipeline: ...
+    def kinds(self, kinds: Mapping[str, _Kind] | None = None, /, **named: _Kind) -> Pipeline: ...
     def auto_cache(self, **parameters: Any) -> Pipeline: ...
     def rehearse(self, size: int, **parameters: Any) -> Pipeline: ...
     def pace(self, **parameters: Any) -> Pipeline: ...
@@ -354,7 +358,8 @@ class Pipeline:
     def repeat(self, times: int) -> Pipeline: ...
     def weights(self, field: str, count: int = 0) -> Pipeline: ...
     def balance(self, field: str = "label", count: int = 0) -> Pipeline: ...
-    def bucket(self, field: str | None = None, *, size: int = 0, groups: int = 100) -> Pipeline: ...
+    def bucket(self, field: str | None = None, *, size: int = 0, groups: int = 100,
+               lanes: bool = False) -> Pipeline: ...
     def loader(self, *, seed: int | None = None, epochs: int | None = None,
                batch: int | None = None, to: Literal["numpy", "torch", "jax"] = "numpy",
                threads: int | Literal["auto"] = 0, rank: int | None = None, world: int | None = None,
@@ -381,11 +386,6 @@ class Pipeline:
 
         Parameters:
             epochs: Passes over the dataset."""
-    def shuffle(self, shuffle: bool) -> Pipeline:
-        """A new order each epoch, or the source's own order. Or, for what lies in shards and tables, a shuffle by blocks: {"window": "1GB", "lanes": 8}; see docs/shuffle.md.
-
-        Parameters:
-            shuffle: A new order each epoch, or the source's own order. Or, for what lies in shards and tables, a shuffle by blocks: {"window": "1GB", "lanes": 8}; see docs/shuffle.md."""
     def remainder(self, remainder: Literal["keep", "drop", "pad"]) -> Pipeline:
         """What becomes of samples that do not fill the last batch: keep (a short batch), drop, or pad (filled up from the start of the epoch's order; every rank takes the same number of steps).
 

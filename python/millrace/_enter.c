@@ -10,6 +10,9 @@
 
 #include <pthread.h>
 
+/* Part of the stable ABI; headers declare it only outside of the limited API. */
+PyAPI_FUNC(void) PyThreadState_DeleteCurrent(void);
+
 /* Threads and forks are the process's, and PyGILState knows its first interpreter only. */
 static pthread_mutex_t making_states = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the library's errors to Python's exceptions. The text is the command's."""
-from . import _core
+"""From the library's errors to Python's exceptions. The text is the command's, hints are Python's."""
+from . import _core, _hints
 
 # Numbers of mr_status: they never change.
 _PARAM, _MEMORY, _IO, _NOT_FOUND, _TYPE = -1, -2, -3, -4, -8
@@ -9,10 +9,11 @@ _LIMIT, _UNSUPPORTED, _STATE = -6, -7, -9
 
 class SampleError(RuntimeError):
     """A sample that cannot be used. `file` is where it comes from, `index` its place in the
-    dataset, `op` what failed on it; where a Python function failed, __cause__ is its exception."""
+    dataset, `offset` the byte of the file where that is known, else -1, `op` what failed on it; where a Python function failed, __cause__ is its exception."""
 
     file: str = ""
     index: int = -1
+    offset: int = -1
     op: str = ""
     _is_type = False  # another type than the samples before it
 
@@ -47,8 +48,12 @@ def _exception_of(values: dict, message: str) -> Exception:
 
 def raise_error(values: dict, cause) -> None:
     message = values["message"].rstrip("\n").removeprefix("error: ")
+    hint = _hints.in_python(values["hint"])
+    if hint:
+        message = message.replace(values["hint"], hint)
     error = _exception_of(values, message)
-    error.op, error.where, error.hint = values["op"], values["where"], values["hint"]
+    error.op, error.where, error.hint = values["op"], values["where"], hint
+    error.offset = values["offset"]
     if isinstance(cause, str):
         cause = RemoteError(cause)
     if cause is not None:

@@ -13,7 +13,7 @@ from collections import deque
 
 import numpy as np
 
-from . import _convert, _core, _host, _policy, _world
+from . import _convert, _core, _hints, _host, _policy, _world
 
 _MOST_EPOCHS = 2**32 - 1
 _live = weakref.WeakSet()
@@ -591,12 +591,13 @@ class Loader:
 
     @property
     def classes(self):
-        """Names of the classes, in the order of their numbers: folders, or names in a list or table.
-        Empty where labels are not names."""
-        return list(self._classes)
+        """Names of the classes of label, in the order of their numbers: folders, or names in a list or table.
+        Where there is no field label: of the only field that has classes. Empty where labels are not names,
+        or where several fields have classes: classes_of() tells of each."""
+        return self._opened().classes("")
 
     def classes_of(self, field):
-        """The same of another field than label."""
+        """The same of a field, label or another."""
         return self._opened().classes(field)
 
     def digest(self):
@@ -729,4 +730,4 @@ def _end(core, processes):
 
 def _log(text):
     import logging
-    logging.getLogger("millrace").warning(text)
+    logging.getLogger("millrace").warning(_hints.in_python(text))

@@ -48,14 +48,15 @@ class Pipeline:
     document that the command reads."""
 
     __slots__ = ("_source", "_ops", "_settings", "_functions", "_dataset", "_batch_calls",
-                 "_compiled", "__weakref__")
+                 "_compiled", "_unmet", "__weakref__")
 
     def __init__(self, source, ops=(), settings=None, functions=None, dataset=None,
                  batch_calls=()):
         self._source, self._ops, self._settings = source, tuple(ops), dict(settings or {})
         self._functions, self._dataset = dict(functions or {}), dataset
         self._batch_calls = tuple(batch_calls)
-        self._compiled = self._compile()[0]
+        self._unmet = ()  # kinds of fields that a further op may make
+        self._compiled = self._compile_so_far()
 
     # ---- Documents ----
 
@@ -169,13 +170,30 @@ class Pipeline:
     def _set(self, name, value):
         return self._with(settings={**self._settings, name: value})
 
-    def _compile(self, sockets=()):
+    def _compile(self, sockets=(), document=None):
         host = None
         if self._functions or self._dataset:
             host = _host.make_host(list(self._functions.items()), self._dataset, sockets)
-        document = self.document
+        document = document or self.document
         _serve_foreign(document)
         return _core.Pipeline(_dumps(document), host), host
+
+    def _compile_so_far(self):
+        """Kinds may be said before the op that makes the field: a loader wants all fields to be there."""
+        while True:
+            try:
+                return self._compile(document=self._document_so_far())[0]
+            except ValueError as error:
+                name = getattr(error, "where", "").removeprefix("$.kinds.")
+                if "no such field" not in str(error) or name not in self._settings.get("kinds", {}):
+                    raise
+                self._unmet = (*self._unmet, name)
+
+    def _document_so_far(self):
+        document = self.document
+        if self._unmet:
+            document["kinds"] = {name: kind for name, kind in document["kinds"].items() if name not in self._unmet}
+        return document
 
     # ---- Python functions ----
 
@@ -229,7 +247,7 @@ class Pipeline:
         """Asks the engine what the function will be given, then gives it two such samples."""
         one = _host.Function(entry.call, [("any", "uint8", (), "")], False, entry.one_field, 0)
         host = _host.make_host([*self._functions.items(), (name, one)], self._dataset)
-        document = {**self.document, "batch": 1, "shuffle": False, "fields": []}
+        document = {**self._document_so_far(), "batch": 1, "shuffle": False, "fields": []}
         document.pop("cache", None)  # nothing is kept for a try
         document["ops"] = [op for op in document["ops"] if "cache" not in op] + [{"map": values}]
         _core.Pipeline(_dumps(document), host)
@@ -260,12 +278,24 @@ class Pipeline:
 
     # ---- Fields ----
 
-    def kinds(self, **kinds):
+    def shuffle(self, shuffle=True, *, window=None, lanes=None):
+        """A new order each epoch (True), or the source's own order (False).
+
+        For what lies in shards and tables, a shuffle by blocks: .shuffle(window="1GB", lanes=8). window:
+        bytes, a number of blocks, or "all"; lanes: interleaved orders (docs/shuffle.md)."""
+        given = {name: value for name, value in (("window", window), ("lanes", lanes)) if value is not None}
+        if given and not isinstance(shuffle, Mapping) and shuffle is not True:
+            raise TypeError(f"shuffle({shuffle!r}) has no {' and '.join(given)}")
+        return self._set("shuffle", {**(shuffle if isinstance(shuffle, Mapping) else {}), **given} if given else shuffle)
+
+    def kinds(self, kinds=None, /, **named):
         """Says what fields are to ops that change an image's geometry: .kinds(mask="mask",
-        objects="boxes", corners="points"). Masks are resized by nearest; boxes ([n, 4]: left, top,
+        objects="boxes", corners="points"), or a dictionary of them, for names that no keyword can be. Masks are resized by nearest; boxes ([n, 4]: left, top,
         right, bottom) and points ([n, 2]: x, y) follow the image that stands beside them in an
         op's field=["image", ...]."""
-        return self._set("kinds", {**self._settings.get("kinds", {}), **kinds})
+        if kinds is not None and not isinstance(kinds, Mapping):
+            raise TypeError(f'kinds() takes {{"mask": "mask"}} or mask="mask", not {kinds!r}')
+        return self._set("kinds", {**self._settings.get("kinds", {}), **(kinds or {}), **named})
 
     # ---- Stores ----
 
@@ -319,7 +349,8 @@ class Pipeline:
         return self._view("split", name=name, parts=dict(parts), salt=salt)
 
     def where(self, condition):
-        """Samples for which a condition on numbers of the source holds: "label < 10"."""
+        """Samples for which a condition on numbers of the source holds: "label < 10". Classes also have names:
+        "label != 'hot dog' and weight > 0"."""
         return self._view("where", condition=condition)
 
     def repeat(self, times):
@@ -334,13 +365,14 @@ class Pipeline:
         """Draws samples so that the classes in a field of the source come equally often."""
         return self._view("balance", field=field, count=count)
 
-    def bucket(self, field=None, *, size=0, groups=100):
+    def bucket(self, field=None, *, size=0, groups=100, lanes=False):
         """Batches of samples of like length, so that padding them wastes little.
 
         field: of the source, that says how long a sample is: by its value where it is a number, else
         by its length; otherwise the first. size: samples that come together; otherwise a batch.
-        groups: how many times as many are sorted together. docs/shuffle.md tells the rest."""
-        return self._set("bucket", {"field": field or "", "size": size, "groups": groups})
+        groups: how many times as many are sorted together. lanes: each lane of the shuffle by itself, so that
+        ranks read their own blocks alone, and padding wastes more. docs/shuffle.md tells the rest."""
+        return self._set("bucket", {"field": field or "", "size": size, "groups": groups, "lanes": lanes})
 
     # ---- At work ----
 
@@ -454,6 +486,13 @@ def mix(pipelines, weights=None, *, round=1000, length=0):
 # ---- Methods from the tables --------------------------------------------------------------------
 
 
+def _as_type_error(error):
+    """For a name that a function does not have, as Python's own functions raise."""
+    other = TypeError(str(error))
+    other.hint = getattr(error, "hint", "")
+    return other
+
+
 def _op_method(table):
     names = _tables.positional_names(table)
     known = {*names, "field"}
@@ -467,7 +506,7 @@ def _op_method(table):
         except ValueError as error:
             if known.issuperset(values):
                 raise
-            raise TypeError(str(error)) from None
+            raise _as_type_error(error) from None
     signature = _tables.signature_of(table, "Pipeline", extra=(_tables.FIELD,))
     return _tables.dress(method, table, signature, "Pipeline.")
 
@@ -509,7 +548,7 @@ def source_function(table):
         except ValueError as error:
             if set(names).issuperset(values):
                 raise
-            raise TypeError(str(error)) from None
+            raise _as_type_error(error) from None
     signature = _tables.signature_of(table, "Pipeline", first=())
     return _tables.dress(function, table, signature)
 
@@ -534,7 +573,8 @@ _loaded = {}
 for _table in _tables.TABLES["ops"]:
     setattr(Pipeline, _table["name"], _op_method(_table))
 for _row in _tables.TABLES["settings"]:
-    setattr(Pipeline, _row["name"], _setting_method(_row))
+    if _row["name"] not in vars(Pipeline):
+        setattr(Pipeline, _row["name"], _setting_method(_row))
 
 
 def dataset(object, fields=None, *, names=None, version=""):

@@ -18,12 +18,14 @@ __version__: str
 IMAGENET_MEAN: tuple[float, float, float]
 IMAGENET_STD: tuple[float, float, float]
 
+_Kind = Literal["mask", "boxes", "points"] | Mapping[str, Mapping[str, float]]
 _Type = str | tuple[str, Sequence[int | None]] | tuple[str, Sequence[int | None], str]
 
 
 class SampleError(RuntimeError):
     file: str
     index: int
+    offset: int
     op: str
 
 
@@ -200,7 +202,9 @@ class Pipeline:
     def map(self, function: Callable[..., Any], *, field: str | None = None,
             fields: Mapping[str, _Type] | _Type | None = None, processes: int = 0,
             version: str | int | None = None) -> Pipeline: ...
-    def kinds(self, **kinds: Literal["mask", "boxes", "points"]) -> Pipeline: ...
+    def shuffle(self, shuffle: bool | Mapping[str, Any] = True, *, window: int | str | None = None,
+                lanes: int | None = None) -> Pipeline: ...
+    def kinds(self, kinds: Mapping[str, _Kind] | None = None, /, **named: _Kind) -> Pipeline: ...
     def auto_cache(self, **parameters: Any) -> Pipeline: ...
     def rehearse(self, size: int, **parameters: Any) -> Pipeline: ...
     def pace(self, **parameters: Any) -> Pipeline: ...
@@ -213,7 +217,8 @@ class Pipeline:
     def repeat(self, times: int) -> Pipeline: ...
     def weights(self, field: str, count: int = 0) -> Pipeline: ...
     def balance(self, field: str = "label", count: int = 0) -> Pipeline: ...
-    def bucket(self, field: str | None = None, *, size: int = 0, groups: int = 100) -> Pipeline: ...
+    def bucket(self, field: str | None = None, *, size: int = 0, groups: int = 100,
+               lanes: bool = False) -> Pipeline: ...
     def loader(self, *, seed: int | None = None, epochs: int | None = None,
                batch: int | None = None, to: Literal["numpy", "torch", "jax"] = "numpy",
                threads: int | Literal["auto"] = 0, rank: int | None = None, world: int | None = None,
@@ -257,7 +262,8 @@ def text():
     parts = [_HEAD]
     parts += [_definition(table, "", (), ()) for table in tables["sources"]]
     parts.append(_PIPELINE)
-    parts += [_setting(row) for row in tables["settings"]]
+    written = [row for row in tables["settings"] if f"def {row['name']}(" not in _PIPELINE]
+    parts += [_setting(row) for row in written]
     parts += [_definition(table, "    ", ("self",), (_tables.FIELD,)) for table in tables["ops"]]
     return "".join(parts)
 

@@ -195,11 +195,12 @@ static void append_place(const mr_error *err, char *buffer, size_t size, size_t 
         append(buffer, size, length, "  file: %s", err->source);
         if (err->sample >= 0) {
             append(buffer, size, length, " (sample %lld", (long long)err->sample);
-            if (err->offset >= 0) {
-                append(buffer, size, length, ", byte %lld", (long long)err->offset);
-            }
-            append(buffer, size, length, ")");
         }
+        if (err->offset >= 0) {
+            append(buffer, size, length, "%sbyte %lld", err->sample >= 0 ? ", " : " (",
+                   (long long)err->offset);
+        }
+        append(buffer, size, length, "%s", err->sample >= 0 || err->offset >= 0 ? ")" : "");
         append(buffer, size, length, "\n");
     }
     if (err->op[0]) {

@@ -345,6 +345,8 @@ const char *mr_nearest_name(const char *name, const char *(*next)(void *user), v
         size_t distance = name_distance(name, candidate);
         bool starts = strlen(name) >= 3 && strncmp(name, candidate, strlen(name)) == 0;
         distance = starts && distance > 1 ? 1 : distance;
+        bool longer = strncmp(name, candidate, strlen(candidate)) == 0; /* prob for p */
+        distance = longer && distance > strlen(name) / 3 + 1 ? strlen(name) / 3 + 1 : distance;
         if (distance < best_distance) {
             best = candidate;
             best_distance = distance;
@@ -353,22 +355,46 @@ const char *mr_nearest_name(const char *name, const char *(*next)(void *user), v
     return best;
 }
 
-static const char *next_row_name(void *user) {
-    const mr_param **row = user;
-    return *row && (*row)->name ? ((*row)++)->name : NULL;
+/* All keys that an object may have: those of rows, and those that are left to the caller. */
+typedef struct key_cursor {
+    const mr_param *row;
+    const char *const *other;
+} key_cursor;
+
+static const char *next_key(void *user) {
+    key_cursor *cursor = user;
+    if (cursor->row && cursor->row->name) {
+        return (cursor->row++)->name;
+    }
+    return cursor->other && *cursor->other ? *cursor->other++ : NULL;
+}
+
+static void list_keys(key_cursor cursor, mr_error *err) {
+    char text[sizeof err->hint] = "";
+    const char *key;
+    size_t n = 0;
+    while ((key = next_key(&cursor)) != NULL && n < sizeof text) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n > 0 ? ", " : "", key);
+    }
+    if (n > 0) {
+        mr_hint(err, "known: %s", text);
+    }
 }
 
 static mr_status unknown_key(const mr_param *rows, const char *key, const char *where,
-                             const char *what, mr_error *err) {
+                             const char *what, const char *const *others, mr_error *err) {
     char path[128], name[64];
-    const mr_param *cursor = rows;
-    const char *nearest = mr_nearest_name(key, next_row_name, &cursor);
+    const key_cursor all = {rows, others};
+    key_cursor cursor = all;
+    const char *nearest = mr_nearest_name(key, next_key, &cursor);
     mr_text_escape(name, sizeof name, key);
     snprintf(path, sizeof path, "%s.%s", where, name);
     mr_error_at_json(err, path);
     mr_fail(err, MR_E_PARAM, "%s has no parameter \"%s\"", what, name);
     if (nearest) {
         mr_hint(err, "did you mean \"%s\"?", nearest);
+    } else {
+        list_keys(all, err);
     }
     return MR_E_PARAM;
 }
@@ -393,7 +419,7 @@ static mr_status check_keys(const mr_param *rows, json_t *object, const char *wh
     json_t *value;
     json_object_foreach(object, key, value) {
         if (!is_known(rows, ignore, key)) {
-            return unknown_key(rows, key, where, what, err);
+            return unknown_key(rows, key, where, what, ignore, err);
         }
     }
     return MR_OK;

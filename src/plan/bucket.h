@@ -11,9 +11,10 @@
  *  3. The groups are permuted (with shuffle), and the samples of a group stand in the route's
  * order.
  *
- * Where lanes divide a group, each lane is sorted by itself, and the groups of all lanes are
- * permuted alike: position p still belongs to lane p mod K, and a group has from each lane the
- * samples of the same rank by length. Otherwise there are no lanes.
+ * Where lanes are kept, which must divide a group, each is sorted by itself, and the groups of all
+ * lanes are permuted alike: position p still belongs to lane p mod K, and a group has from each
+ * lane the samples of the same rank by length. Those differ as ranks of small samples do: of K
+ * lanes each has a K-th part of the stretch. Otherwise there are no lanes.
  *
  * The order depends on the group, the stretch, the lengths, seed and epoch alone; any position is
  * found from its stretch. */

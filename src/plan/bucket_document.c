@@ -30,6 +30,12 @@ static const mr_param bucket_rows[] = {
      .max = 1 << 24,
      .doc = "How many times `size` samples are sorted together: more of them, and lengths are "
             "more alike, and orders less random."},
+    {.name = "lanes",
+     .kind = MR_PARAM_BOOL,
+     .offset = offsetof(mr_bucket_terms, lanes),
+     .fallback = "false",
+     .doc = "Sort each lane of the shuffle by itself, where lanes divide `size`: ranks then read "
+            "their own blocks alone, and groups are less alike, for a lane has fewer samples."},
     {.name = NULL},
 };
 

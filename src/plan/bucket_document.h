@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bucket_document.h - "bucket" of a pipeline document: batches of samples of like length. Pure.
  *
- *     "bucket": "tokens" | {"field": "tokens", "size": 32, "groups": 100} */
+ *     "bucket": "tokens" | {"field": "tokens", "size": 32, "groups": 100,
+ *                          "lanes": false} */
 #ifndef MR_PLAN_BUCKET_DOCUMENT_H
 #define MR_PLAN_BUCKET_DOCUMENT_H
 
@@ -13,6 +14,7 @@ typedef struct mr_bucket_terms {
     char *field;  /* of the source; empty: its first */
     int64_t size; /* of a group; 0: the document's batch */
     int64_t groups;
+    bool lanes; /* each is sorted by itself */
 } mr_bucket_terms;
 
 /* NULL: there is none. Errors have JSON paths from "$.bucket" on. */

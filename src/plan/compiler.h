@@ -76,7 +76,7 @@ mr_status mr_find_wanted(mr_compiler *c); /* variables that somebody has a use f
 mr_status mr_compile_kinds(mr_compiler *c, json_t *document);
 double mr_min_visible(const mr_compiler *c, const char *name);
 mr_kind mr_kind_of_name(const mr_compiler *c, const char *name);
-mr_status mr_check_kinds(mr_compiler *c); /* warns of those of fields that there were not */
+mr_status mr_check_kinds(mr_compiler *c); /* refuses those of fields that there were not */
 
 /* ---- pipeline_masks.c ---- */
 /* The parameters as they are on a mask: a new reference, NULL where there is no memory. */
@@ -91,6 +91,7 @@ mr_status mr_order_ops(mr_compiler *c);
 mr_status mr_add_warning(mr_compiler *c, const char *text);
 /* Random ops that were probably meant to draw alike. */
 mr_status mr_warn_of_twins(mr_compiler *c);
+mr_status mr_warn_of_left_behind(mr_compiler *c); /* after mr_compile_fields */
 
 /* ---- pipeline_variables.c ---- */
 /* Who says which fields there will be; asked again where there was too little room. */

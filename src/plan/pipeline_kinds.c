@@ -88,16 +88,27 @@ static bool had_variable(const mr_pipeline *p, const char *name) {
     return false;
 }
 
-/* Not an error: whoever adds op after op says it before the op that makes the field. */
+static mr_status no_field(const mr_compiler *c, const char *field) {
+    const mr_pipeline *p = c->pipeline;
+    char shown[64], text[160], list[200] = "";
+    size_t n = 0;
+    mr_text_escape(shown, sizeof shown, field);
+    for (int32_t i = 0; i < p->n_variables && n < sizeof list; i++) {
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "",
+                              p->variables[i].name);
+    }
+    snprintf(text, sizeof text, "kinds has \"%s\", but there is no such field", shown);
+    refuse(c, field, text);
+    mr_hint(c->err, "fields: %s", list);
+    return MR_E_PARAM;
+}
+
 mr_status mr_check_kinds(mr_compiler *c) {
     const char *field;
     json_t *word;
     json_object_foreach(c->pipeline->kinds, field, word) {
         if (!had_variable(c->pipeline, field)) {
-            char shown[64], text[128];
-            mr_text_escape(shown, sizeof shown, field);
-            snprintf(text, sizeof text, "kinds has \"%s\", but there is no such field", shown);
-            MR_TRY(mr_add_warning(c, text));
+            return no_field(c, field);
         }
     }
     return MR_OK;

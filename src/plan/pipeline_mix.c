@@ -59,6 +59,11 @@ static mr_status wrong_child(const mr_compiler *c, int32_t i, const char *key, c
     return mr_fail(c->err, MR_E_PARAM, "%s", text);
 }
 
+static const char *next_child_key(void *user) {
+    const char *const **cursor = user;
+    return **cursor ? *(*cursor)++ : NULL;
+}
+
 static mr_status check_keys(const mr_compiler *c, int32_t i, json_t *child) {
     const char *key;
     json_t *value;
@@ -69,8 +74,13 @@ static mr_status check_keys(const mr_compiler *c, int32_t i, json_t *child) {
         }
         if (!*known) {
             wrong_child(c, i, key, "unknown key of a child");
-            mr_hint(c->err, "a child has weight, source, ops, view, shuffle, cache and kinds; "
-                            "everything else is said once, for all");
+            const char *const *cursor = child_keys;
+            const char *nearest = mr_nearest_name(key, next_child_key, &cursor);
+            mr_hint(c->err,
+                    "%s%s%sa child has weight, source, ops, view, shuffle, cache and kinds; "
+                    "everything else is said once, for all",
+                    nearest ? "did you mean \"" : "", nearest ? nearest : "",
+                    nearest ? "\"? " : "");
             return MR_E_PARAM;
         }
     }

@@ -60,6 +60,7 @@ mr_status mr_hash_order(const mr_pipeline *p, mr_hasher *hasher) {
         mr_hasher_text(hasher, p->bucket.field);
         mr_hasher_number(hasher, p->bucket.size > 0 ? p->bucket.size : p->settings.batch);
         mr_hasher_number(hasher, p->bucket.groups);
+        mr_hasher_number(hasher, p->bucket.lanes);
     }
     if (!p->windowed && p->view.n == 0) {
         return MR_OK;

@@ -69,13 +69,13 @@ bool mr_route_needs_no_table(const mr_route *route) {
     return !route->mix && !has_bucket(route) && mr_course_needs_no_table(route->courses[0]);
 }
 
-void mr_route_bucket(mr_route *route, int64_t group, int64_t stretch, bool shuffle, uint64_t seed,
-                     const uint32_t *const *lengths) {
+void mr_route_bucket(mr_route *route, int64_t group, int64_t stretch, bool by_lanes, bool shuffle,
+                     uint64_t seed, const uint32_t *const *lengths) {
     int32_t lanes = own_lanes(route);
     route->bucket = (mr_bucketing){.length = mr_route_length(route),
                                    .group = group,
                                    .stretch = stretch,
-                                   .lanes = group % lanes == 0 ? lanes : 1,
+                                   .lanes = by_lanes && group % lanes == 0 ? lanes : 1,
                                    .shuffle = shuffle,
                                    .seed = seed,
                                    .lengths = lengths};

@@ -30,9 +30,10 @@ mr_status mr_route_open(mr_route *route, mr_course *const *courses, const mr_mix
 void mr_route_free(mr_route *route);
 
 /* Puts samples of like length together. Lengths, of each child, must outlive the route; `stretch`
- * and `group` as in bucket.h. Before any cursor or walk is opened. */
-void mr_route_bucket(mr_route *route, int64_t group, int64_t stretch, bool shuffle, uint64_t seed,
-                     const uint32_t *const *lengths);
+ * and `group` as in bucket.h; by_lanes: lanes are kept where they divide a group. Before any cursor
+ * or walk is opened. */
+void mr_route_bucket(mr_route *route, int64_t group, int64_t stretch, bool by_lanes, bool shuffle,
+                     uint64_t seed, const uint32_t *const *lengths);
 
 int64_t mr_route_length(const mr_route *route); /* positions of an epoch */
 int32_t mr_route_lanes(const mr_route *route);  /* that positions belong to in turn */

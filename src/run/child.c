@@ -258,7 +258,8 @@ static mr_status open_bucket(mr_children *children, const mr_pipeline *pipeline,
         shuffle = shuffle || children->list[i].pipeline->settings.shuffle;
     }
     MR_TRY(mr_bucket_stretch(&pipeline->bucket, pipeline->settings.batch, &group, &stretch, err));
-    mr_route_bucket(&children->route, group, stretch, shuffle, seed, children->lengths);
+    mr_route_bucket(&children->route, group, stretch, pipeline->bucket.lanes, shuffle, seed,
+                    children->lengths);
     return MR_OK;
 }
 

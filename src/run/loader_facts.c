@@ -24,15 +24,30 @@ const char *mr_loader_fingerprint(const mr_loader *loader) {
     return loader->children.fingerprint;
 }
 
-static const char *class_of(const mr_child *child, const char *field, int64_t i) {
-    const mr_dataset *dataset = &child->dataset;
-    const mr_pipeline *pipeline = child->pipeline;
+static int32_t find_field(const mr_pipeline *pipeline, const char *name) {
     for (int32_t k = 0; k < pipeline->n_source_fields; k++) {
-        if (strcmp(pipeline->variables[k].name, field) == 0) {
-            return mr_dataset_class_name(dataset, k, i);
+        if (strcmp(pipeline->variables[k].name, name) == 0) {
+            return k;
         }
     }
-    return NULL;
+    return -1;
+}
+
+/* "label", else the only field that has classes; -1: there is none, or there are several. */
+static int32_t find_label(const mr_child *child) {
+    int32_t found = find_field(child->pipeline, "label"), n = 0;
+    for (int32_t k = 0; found < 0 && k < child->pipeline->n_source_fields; k++) {
+        n += mr_dataset_class_name(&child->dataset, k, 0) != NULL;
+    }
+    for (int32_t k = 0; found < 0 && n == 1 && k < child->pipeline->n_source_fields; k++) {
+        found = mr_dataset_class_name(&child->dataset, k, 0) ? k : -1;
+    }
+    return found;
+}
+
+static const char *class_of(const mr_child *child, const char *field, int64_t i) {
+    int32_t k = field[0] ? find_field(child->pipeline, field) : find_label(child);
+    return k >= 0 ? mr_dataset_class_name(&child->dataset, k, i) : NULL;
 }
 
 /* In a mix, the first child's that has any. */

@@ -20,6 +20,7 @@
 #include "io/file.h"
 #include "sources/labels.h"
 #include "sources/listing.h"
+#include "sources/named.h"
 
 /* A field from a column: read by check, so that describe knows it. */
 typedef struct described {
@@ -58,7 +59,11 @@ static const mr_param rows[] = {
          "A table with a row for each file of the folder: CSV or TSV with a header, or JSON lines. "
          "Column file_name, file, path or image, else the first, has the files' names: below the "
          "folder, or without folders, or without their endings. Every other column is a field, "
-         "typed as a list's labels are; names of files are read as the image is."},
+         "typed as a list's labels are, in JSON lines also lists of lists of numbers, as boxes "
+         "are; "
+         "where all its values name files (with an ending of `extensions`, or found below the "
+         "folder or beside the table), they are read as the image is, and are no samples "
+         "themselves."},
     {.name = "columns",
      .kind = MR_PARAM_STRINGS,
      .offset = offsetof(params, columns),
@@ -273,32 +278,101 @@ static void report_outsiders(const files *f, const mr_log *log) {
 
 /* ---- A table of labels ---- */
 static mr_labels_origin origin_of(const params *p) {
-    return (mr_labels_origin){p->list[0] ? p->list : p->labels, p->list[0] != '\0', p->columns,
-                              p->extensions};
+    return (mr_labels_origin){.path = p->list[0] ? p->list : p->labels,
+                              .is_list = p->list[0] != '\0',
+                              .columns = p->columns,
+                              .extensions = p->extensions,
+                              .root = p->path};
 }
 
 static mr_status no_row(const files *f, int64_t sample, const char *what, mr_error *err) {
-    char name[256], table[256];
+    char name[256], table[256], key[128], first[160];
+    const mr_labels *l = f->labels;
     mr_text_escape(name, sizeof name, name_of(f, sample));
     mr_text_escape(table, sizeof table, f->params->labels);
-    mr_fail(err, MR_E_PARAM, "%s %s %s", name, what, table);
-    mr_hint(err, "files are joined to rows by their names below the folder, else without folders, "
-                 "else without endings: each needs a row of its own");
+    mr_text_escape(key, sizeof key, l->key);
+    mr_text_escape(first, sizeof first, l->n_rows > 0 ? l->names[0] : "");
+    mr_fail(err, MR_E_PARAM, "%s %s %s, whose column \"%s\" was taken for the files' names", name,
+            what, table, key);
+    mr_hint(err,
+            "the column is file_name, file, path or image, else the first; it begins with \"%s\". "
+            "Files are joined to rows by their names below the folder, else without folders, else "
+            "without endings: each needs a row of its own",
+            first);
     return MR_E_PARAM;
 }
 
-static mr_status join_rows(files *f, bool *used, mr_error *err) {
-    for (int64_t i = 0; i < f->n; i++) {
-        int64_t row = mr_labels_find(f->labels, name_of(f, i));
-        if (row < 0 || row > UINT32_MAX) {
-            return no_row(f, i, "has no row in", err);
-        }
-        if (used[row]) {
-            return no_row(f, i, "and a file before it have the same row in", err);
-        }
-        used[row] = true;
-        f->rows[i] = (uint32_t)row;
+static mr_status join_row(files *f, int64_t sample, int64_t row, bool *used, mr_error *err) {
+    if (row < 0 || row > UINT32_MAX) {
+        return no_row(f, sample, "has no row in", err);
     }
+    if (used[row]) {
+        return no_row(f, sample, "and a file before it have the same row in", err);
+    }
+    used[row] = true;
+    f->rows[sample] = (uint32_t)row;
+    return MR_OK;
+}
+
+/* Whether a file belongs to samples and is none. One whose name without folders or ending would be
+ * that of a row, which no other file has, could be meant as either. */
+static mr_status is_no_sample(const files *f, int64_t sample, const mr_named *named,
+                              const bool *used, bool *out, mr_error *err) {
+    const char *name = name_of(f, sample);
+    *out = mr_labels_find_exactly(f->labels, name) < 0 && mr_named_has(named, name);
+    int64_t row = *out && used ? mr_labels_find(f->labels, name) : -1;
+    if (row < 0 || used[row]) {
+        return MR_OK;
+    }
+    char shown[256], table[256];
+    mr_text_escape(shown, sizeof shown, name);
+    mr_text_escape(table, sizeof table, f->params->labels);
+    mr_fail(err, MR_E_PARAM, "%s is named by a column of %s, and line %lld may mean it too", shown,
+            table, (long long)f->labels->lines[row]);
+    mr_hint(err, "write whole names below the folder, with endings, into column \"%s\"",
+            f->labels->key);
+    return MR_E_PARAM;
+}
+
+/* Samples first: what they leave of the rows tells whether the others are theirs. */
+static mr_status join_rows(files *f, const mr_named *named, bool *used, mr_error *err) {
+    bool left_out = false, any = false;
+    for (int64_t i = 0; i < f->n; i++) {
+        MR_TRY(is_no_sample(f, i, named, NULL, &left_out, err));
+        any = any || !left_out;
+        if (!left_out) {
+            MR_TRY(join_row(f, i, mr_labels_find(f->labels, name_of(f, i)), used, err));
+        }
+    }
+    if (!any) { /* the files' names are in another column than was thought */
+        return no_row(f, 0, "has no row in", err);
+    }
+    for (int64_t i = 0; i < f->n; i++) {
+        MR_TRY(is_no_sample(f, i, named, used, &left_out, err));
+    }
+    return MR_OK;
+}
+
+static mr_status drop_named(files *f, const mr_named *named, mr_error *err) {
+    mr_error ignored = MR_ERROR_INIT;
+    int64_t n = 0;
+    if (named->n == 0) {
+        return MR_OK;
+    }
+    f->kept = malloc((size_t)f->n * sizeof *f->kept);
+    if (!f->kept) {
+        return mr_fail_memory(err, (size_t)f->n * sizeof *f->kept);
+    }
+    for (int64_t i = 0; i < f->n; i++) {
+        bool left_out = false;
+        is_no_sample(f, i, named, NULL, &left_out, &ignored);
+        if (!left_out) {
+            f->rows[n] = f->rows[i];
+            f->kept[n++] = f->starts[i];
+        }
+    }
+    f->n = n;
+    f->starts = f->kept;
     return MR_OK;
 }
 
@@ -316,9 +390,15 @@ static mr_status join_labels(files *f, const mr_log *log, mr_error *err) {
     const mr_labels_origin from = origin_of(f->params);
     MR_TRY(mr_labels_load(&f->labels, &from, err));
     MR_TRY(make_rows(f, err));
+    mr_named named = {NULL, 0, 0};
     bool *used = mr_zalloc((size_t)f->labels->n_rows + 1, sizeof *used);
-    mr_status status =
-        used ? join_rows(f, used, err) : mr_fail_memory(err, (size_t)f->labels->n_rows);
+    if (!used) {
+        return mr_fail_memory(err, (size_t)f->labels->n_rows);
+    }
+    mr_status status = mr_named_make(&named, f->labels, f->params->path, from.path, err);
+    status = status == MR_OK ? join_rows(f, &named, used, err) : status;
+    status = status == MR_OK ? drop_named(f, &named, err) : status;
+    mr_named_free(&named);
     mr_free(used);
     if (status == MR_OK) {
         report_unused(f, log);
@@ -350,14 +430,8 @@ static mr_status open_tree(files *f, const mr_log *log, mr_error *err) {
 }
 
 /* ---- A list file ---- */
-/* The list's own folder, with its slash. */
-static char *folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("");
-}
-
 static char *root_of(const params *p) {
-    return p->path[0] ? strdup(p->path) : folder_of(p->list);
+    return p->path[0] ? strdup(p->path) : mr_labels_folder(p->list);
 }
 
 static mr_status open_list(files *f, mr_error *err) {
@@ -511,7 +585,8 @@ static mr_status nothing_found(const files *f, mr_error *err) {
 
 static bool same_type(const mr_type *a, const mr_type *b) {
     return a->dtype == b->dtype && a->n_dims == b->n_dims &&
-           (a->n_dims == 0 || a->dims[0] == b->dims[0]);
+           (a->n_dims == 0 || a->dims[0] == b->dims[0]) &&
+           (a->n_dims < 2 || a->dims[1] == b->dims[1]);
 }
 
 /* The pipeline was made for the columns of that moment. */
@@ -555,25 +630,36 @@ static void make_fingerprint(files *f) {
     f->fingerprint[1] = high;
 }
 
-/* Paths of columns of files, to open, and which of them are to be read. */
+/* Paths of a column of files, to open. */
+static mr_status name_column_files(files *f, mr_label_column *column, mr_error *err) {
+    const char *table = f->params->list[0] ? f->params->list : f->params->labels;
+    char *folder = column->beside ? mr_labels_folder(table) : strdup(f->root);
+    if (!folder) {
+        return mr_fail_memory(err, strlen(table));
+    }
+    mr_status status = MR_OK;
+    for (int64_t row = 0; status == MR_OK && row < f->labels->n_rows; row++) {
+        char *path = join_far(folder, column->texts[row]);
+        status = path ? MR_OK : mr_fail_memory(err, strlen(column->texts[row]));
+        if (path) {
+            free(column->texts[row]);
+            column->texts[row] = path;
+        }
+    }
+    free(folder);
+    return status == MR_OK ? pin_some(column->texts, f->labels->n_rows, err) : status;
+}
+
+/* Which of them are to be read. */
 static mr_status find_columns_of_files(files *f, const mr_wanted *wanted, mr_error *err) {
     mr_status status = MR_OK;
     f->n_extents = 1;
     for (int32_t c = 0; status == MR_OK && f->labels && c < f->labels->n_columns; c++) {
         mr_label_column *column = &f->labels->columns[c];
-        if (!column->is_file || (wanted->fields && !wanted->fields[COLUMNS + c])) {
-            continue;
+        if (column->is_file && (!wanted->fields || wanted->fields[COLUMNS + c])) {
+            f->extents[c] = f->n_extents++;
+            status = name_column_files(f, column, err);
         }
-        f->extents[c] = f->n_extents++;
-        for (int64_t row = 0; status == MR_OK && row < f->labels->n_rows; row++) {
-            char *path = join_far(f->root, column->texts[row]);
-            status = path ? MR_OK : mr_fail_memory(err, strlen(column->texts[row]));
-            if (path) {
-                free(column->texts[row]);
-                column->texts[row] = path;
-            }
-        }
-        status = status == MR_OK ? pin_some(column->texts, f->labels->n_rows, err) : status;
     }
     return status;
 }

@@ -16,6 +16,7 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/memory.h"
+#include "io/far.h"
 #include "io/file.h"
 
 enum { PART = 0x1F }; /* between the parts of a JSON array */
@@ -23,7 +24,8 @@ enum { PART = 0x1F }; /* between the parts of a JSON array */
 typedef struct cell {
     char *text;
     bool is_text;   /* JSON says so: "7" is a name there */
-    bool is_nested; /* JSON has lists or objects in it, which no label has */
+    bool is_nested; /* JSON has lists or objects in it, which no label has, but for: */
+    int64_t width;  /* lists of so many numbers each, one behind the other; 0: no lists */
     char split;     /* what separates its parts; 0: it has one */
 } cell;
 
@@ -294,6 +296,20 @@ static char *json_part(const json_t *value, bool *is_text) {
     return json_is_integer(value) || json_is_boolean(value) ? strdup(text) : strdup("");
 }
 
+/* The length that all lists in a list of lists of numbers have, a box for instance; 0: it is none.
+ */
+static int64_t common_width(const json_t *value) {
+    size_t width = json_array_size(json_array_get(value, 0));
+    for (size_t i = 0; width > 0 && i < json_array_size(value); i++) {
+        const json_t *row = json_array_get(value, i);
+        width = json_array_size(row) == width ? width : 0;
+        for (size_t k = 0; k < width; k++) {
+            width = json_is_number(json_array_get(row, k)) ? width : 0;
+        }
+    }
+    return (int64_t)width;
+}
+
 static bool is_nested(const json_t *value) {
     bool nested = json_is_object(value);
     for (size_t i = 0; json_is_array(value) && i < json_array_size(value); i++) {
@@ -303,32 +319,62 @@ static bool is_nested(const json_t *value) {
     return nested;
 }
 
+/* Parts one behind the other, separated. */
+typedef struct joined {
+    char *text;
+    size_t used, capacity;
+    int64_t n;
+} joined;
+
+static bool add_part(joined *j, const json_t *value, bool *is_text) {
+    char *part = json_part(value, is_text);
+    size_t length = part ? strlen(part) : 0;
+    if (part && j->capacity < j->used + length + 2) {
+        size_t capacity = 2 * j->capacity + length + 16;
+        char *grown = realloc(j->text, capacity);
+        j->text = grown ? grown : j->text;
+        j->capacity = grown ? capacity : j->capacity;
+    }
+    bool fits = part && j->capacity >= j->used + length + 2;
+    if (fits) {
+        j->text[j->used] = PART;
+        j->used += j->n++ > 0;
+        memcpy(j->text + j->used, part, length + 1);
+        j->used += length;
+    }
+    free(part);
+    return fits;
+}
+
+static bool add_parts(joined *j, const json_t *list, bool *is_text) {
+    bool added = true;
+    for (size_t i = 0; added && i < json_array_size(list); i++) {
+        added = add_part(j, json_array_get(list, i), is_text);
+    }
+    return added;
+}
+
 static bool json_cell(const json_t *value, cell *out) {
-    out->is_nested = is_nested(value);
+    out->width = common_width(value);
+    out->is_nested = out->width == 0 && is_nested(value);
     if (!json_is_array(value)) {
         out->text = value ? json_part(value, &out->is_text) : strdup("");
         return out->text != NULL;
     }
-    size_t used = 0;
+    joined j = {.text = strdup(""), .capacity = 1};
+    bool added = j.text != NULL;
     out->split = PART;
-    out->text = strdup("");
-    for (size_t i = 0; out->text && i < json_array_size(value); i++) {
-        char *part = json_part(json_array_get(value, i), &out->is_text);
-        size_t length = part ? strlen(part) : 0;
-        char *grown = part ? realloc(out->text, used + length + 2) : NULL;
-        if (!grown) {
-            free(part);
-            free(out->text);
-            out->text = NULL;
-            return false;
-        }
-        out->text = grown;
-        grown[used] = PART;
-        memcpy(grown + used + (i > 0), part, length + 1);
-        used += length + (i > 0);
-        free(part);
+    for (size_t i = 0; added && out->width > 0 && i < json_array_size(value); i++) {
+        added = add_parts(&j, json_array_get(value, i), &out->is_text);
     }
-    return out->text != NULL;
+    if (out->width == 0) {
+        added = added && add_parts(&j, value, &out->is_text);
+    }
+    if (!added) {
+        free(j.text);
+    }
+    out->text = added ? j.text : NULL;
+    return added;
 }
 
 static mr_status json_headers(sheet *s, json_t *object, mr_error *err) {
@@ -413,7 +459,10 @@ static const char *next_part(const cell *c, const char **at, size_t *length) {
 typedef struct survey {
     kind kind;
     bool any, split, files;
-    int64_t first_line, parts, least, most;
+    bool ended;    /* all of them look like names of files */
+    bool is_found; /* some of them are files */
+    bool beside;   /* the first of these lies beside the table */
+    int64_t first_line, parts, least, most, width, width_line, found_line;
 } survey;
 
 static mr_status mixture(const sheet *s, const survey *v, int32_t column, int64_t row,
@@ -429,6 +478,48 @@ static mr_status mixture(const sheet *s, const survey *v, int32_t column, int64_
                      err);
 }
 
+static mr_status nested(const sheet *s, int32_t column, int64_t row, mr_error *err) {
+    char what[160];
+    snprintf(what, sizeof what, "has lists or objects inside %.60s, which are no labels",
+             s->headers[column]);
+    return fail_line(s, s->lines[row], what,
+                     "lists of numbers that are equally long are taken, boxes as [[left, top, "
+                     "right, bottom], ...]; name the columns that are wanted with `columns`",
+                     err);
+}
+
+/* Boxes have four numbers in every row; an image without any has an empty list. */
+static mr_status survey_width(const sheet *s, int32_t column, int64_t row, int64_t n, survey *v,
+                              mr_error *err) {
+    const cell *c = &s->cells[row * s->n_columns + column];
+    char what[240];
+    if (n == 0) {
+        return MR_OK;
+    }
+    if (v->width_line == 0) {
+        v->width = c->width;
+        v->width_line = s->lines[row];
+    }
+    if (v->width == c->width) {
+        return MR_OK;
+    }
+    const char *shapes[] = {"lists", "numbers or names"};
+    snprintf(what, sizeof what, "has %s of another length or kind inside %.60s than line %lld, %s",
+             shapes[c->width == 0], s->headers[column], (long long)v->width_line,
+             v->width ? "which has lists" : "which has no lists");
+    return fail_line(s, s->lines[row], what, "give all rows lists that are equally long", err);
+}
+
+/* An ending of a few letters or digits. */
+static bool looks_like_file(const char *text) {
+    const char *slash = strrchr(text, '/'), *base = slash ? slash + 1 : text;
+    const char *dot = strrchr(base, '.');
+    size_t length = dot ? strlen(dot + 1) : 0;
+    return dot > base && length > 0 && length <= 8 &&
+           strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") ==
+               length;
+}
+
 static mr_status survey_cell(const sheet *s, int32_t column, int64_t row,
                              const mr_strings *extensions, survey *v, mr_error *err) {
     const cell *c = &s->cells[row * s->n_columns + column];
@@ -442,13 +533,7 @@ static mr_status survey_cell(const sheet *s, int32_t column, int64_t row,
                          "give each file a value, or choose other columns with `columns`", err);
     }
     if (c->is_nested) {
-        snprintf(what, sizeof what, "has lists or objects inside %.60s, which are no labels",
-                 s->headers[column]);
-        return fail_line(
-            s, s->lines[row], what,
-            "name the columns that are wanted with `columns`; boxes come from a dataset, "
-            "a tar with .npy members or Parquet",
-            err);
+        return nested(s, column, row, err);
     }
     for (; (part = next_part(c, &at, &length)) != NULL; n++) {
         kind k = kind_of(part, length, c->is_text);
@@ -461,17 +546,118 @@ static mr_status survey_cell(const sheet *s, int32_t column, int64_t row,
     }
     v->split = v->split || c->split;
     v->files = v->files && extensions->n > 0 && !c->split && mr_has_ending(extensions, c->text);
+    v->ended = v->ended && !c->split && looks_like_file(c->text);
     v->parts += n;
     v->least = n < v->least ? n : v->least;
     v->most = n > v->most ? n : v->most;
+    return survey_width(s, column, row, n, v, err);
+}
+
+/* ---- Files that cells name ---- */
+char *mr_labels_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("");
+}
+
+static mr_status look_up(const char *folder, const char *text, bool *is_there, mr_error *err) {
+    const bool is_whole_path = text[0] == '/' || mr_is_far(text);
+    size_t n = strlen(folder);
+    char *path = NULL;
+    mr_error ignored = MR_ERROR_INIT;
+    if (asprintf(&path, "%s%s%s", is_whole_path ? "" : folder,
+                 !is_whole_path && n > 0 && folder[n - 1] != '/' ? "/" : "", text) < 0) {
+        return mr_fail_memory(err, n + strlen(text));
+    }
+    mr_status status = mr_is_far(path) ? mr_far_pin_names(&path, 1, &ignored) : MR_OK;
+    *is_there = status == MR_OK &&
+                (mr_is_far(path) || mr_extent_file_size(&(mr_extent){.path = path}) >= 0);
+    free(path);
+    return status == MR_E_MEMORY ? mr_fail_memory(err, n + strlen(text)) : MR_OK;
+}
+
+static mr_status look_for_part(const mr_labels_origin *from, const char *folder, const char *part,
+                               size_t length, survey *v, mr_error *err) {
+    char name[4096];
+    bool below = false, beside = false;
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : 0), part);
+    if (!looks_like_file(name)) {
+        return MR_OK;
+    }
+    MR_TRY(from->root[0] ? look_up(from->root, name, &below, err) : MR_OK);
+    MR_TRY(below ? MR_OK : look_up(folder, name, &beside, err));
+    v->is_found = below || beside;
+    v->beside = beside;
     return MR_OK;
+}
+
+static mr_status look_for_cell(const sheet *s, int32_t column, int64_t row,
+                               const mr_labels_origin *from, const char *folder, survey *v,
+                               mr_error *err) {
+    const cell *c = &s->cells[row * s->n_columns + column];
+    const char *at = c->text, *part = NULL;
+    size_t length = 0;
+    v->found_line = s->lines[row];
+    while (!v->is_found && (part = next_part(c, &at, &length)) != NULL) {
+        MR_TRY(look_for_part(from, folder, part, length, v, err));
+    }
+    return MR_OK;
+}
+
+/* Looks for a file that a cell of the column names, among the first ones; on a server, of the first
+ * one alone. */
+static mr_status look_for_files(const sheet *s, int32_t column, const mr_labels_origin *from,
+                                survey *v, mr_error *err) {
+    enum { LOOK_AT = 1000 };
+    if (!from->root || v->kind != NAME) {
+        return MR_OK;
+    }
+    char *folder = mr_labels_folder(from->path);
+    const int64_t most = mr_is_far(from->root) ? 1 : LOOK_AT;
+    if (!folder) {
+        return mr_fail_memory(err, strlen(from->path));
+    }
+    mr_status status = MR_OK;
+    for (int64_t row = 0; status == MR_OK && !v->is_found && row < s->n_rows && row < most; row++) {
+        status = look_for_cell(s, column, row, from, folder, v, err);
+    }
+    free(folder);
+    return status;
+}
+
+/* Classes of names of files are nothing that anybody wants. */
+static mr_status refuse_files(const sheet *s, int32_t column, const survey *v, mr_error *err) {
+    char what[200];
+    snprintf(what, sizeof what, "names a file for %.60s, but %s", s->headers[column],
+             v->split ? "several for one sample" : "other lines have something else there");
+    return fail_line(s, v->found_line, what,
+                     v->split ? "give each of them a column of its own"
+                              : "a column has names of files in every row, or in none: give each "
+                                "row one, or leave the column out with `columns`",
+                     err);
+}
+
+static bool are_files(const survey *v) {
+    return v->kind == NAME && !v->split && v->any && (v->files || (v->is_found && v->ended));
+}
+
+static mr_status survey_column(const sheet *s, int32_t column, const mr_labels_origin *from,
+                               survey *v, mr_error *err) {
+    *v = (survey){.files = !from->is_list, .ended = true, .least = INT64_MAX};
+    for (int64_t row = 0; row < s->n_rows; row++) {
+        MR_TRY(survey_cell(s, column, row, &from->extensions, v, err));
+    }
+    v->kind = v->width > 0 ? NUMBER : v->kind; /* whole by chance: boxes are float32 */
+    MR_TRY(look_for_files(s, column, from, v, err));
+    return v->is_found && !are_files(v) ? refuse_files(s, column, v, err) : MR_OK;
 }
 
 static mr_type type_for(const survey *v) {
     mr_type type = {.dtype = v->kind == NUMBER ? MR_F32 : MR_I64};
+    const int64_t width = v->width > 0 ? v->width : 1;
     if (v->split) {
-        type.n_dims = 1;
-        type.dims[0] = v->least == v->most ? v->most : -1;
+        type.n_dims = v->width > 0 ? 2 : 1;
+        type.dims[0] = v->least == v->most ? v->most / width : -1;
+        type.dims[1] = v->width;
     }
     return type;
 }
@@ -562,8 +748,10 @@ static mr_status set_values(const sheet *s, int32_t column, mr_label_column *out
     return MR_OK;
 }
 
-static mr_status keep_texts(sheet *s, int32_t column, mr_label_column *out, mr_error *err) {
+static mr_status keep_texts(sheet *s, int32_t column, bool beside, mr_label_column *out,
+                            mr_error *err) {
     out->is_file = true;
+    out->beside = beside;
     out->type = (mr_type){.dtype = MR_U8, .n_dims = 1, .dims = {-1}};
     out->texts = mr_zalloc((size_t)s->n_rows, sizeof *out->texts);
     if (!out->texts) {
@@ -579,13 +767,11 @@ static mr_status keep_texts(sheet *s, int32_t column, mr_label_column *out, mr_e
 
 static mr_status make_column(sheet *s, int32_t column, const mr_labels_origin *from,
                              mr_label_column *out, mr_error *err) {
-    survey v = {.files = !from->is_list, .least = INT64_MAX};
+    survey v;
     snprintf(out->name, sizeof out->name, "%s", s->headers[column]);
-    for (int64_t row = 0; row < s->n_rows; row++) {
-        MR_TRY(survey_cell(s, column, row, &from->extensions, &v, err));
-    }
-    if (v.files && v.kind == NAME) {
-        return keep_texts(s, column, out, err);
+    MR_TRY(survey_column(s, column, from, &v, err));
+    if (are_files(&v)) {
+        return keep_texts(s, column, v.beside, out, err);
     }
     out->type = type_for(&v);
     out->starts = mr_zalloc((size_t)s->n_rows + 1, sizeof *out->starts);
@@ -647,6 +833,7 @@ static mr_status check_header(const sheet *s, const mr_labels *l, const char *na
 
 static mr_status take_names(sheet *s, int32_t column, mr_labels *l, mr_error *err) {
     l->names = mr_zalloc((size_t)s->n_rows + 1, sizeof *l->names);
+    snprintf(l->key, sizeof l->key, "%s", s->headers[column]);
     if (!l->names) {
         return mr_fail_memory(err, (size_t)s->n_rows * sizeof *l->names);
     }
@@ -666,12 +853,34 @@ static mr_status take_names(sheet *s, int32_t column, mr_labels *l, mr_error *er
     return MR_OK;
 }
 
+/* What nobody chose need not be of one kind. */
+static mr_status keep_unread(sheet *s, int32_t column, const mr_labels_origin *from, mr_labels *l,
+                             mr_error *err) {
+    mr_error ignored = MR_ERROR_INIT;
+    survey v;
+    mr_status status = survey_column(s, column, from, &v, &ignored);
+    if (status < 0 || !are_files(&v)) {
+        return status == MR_E_MEMORY ? mr_fail_memory(err, 64) : MR_OK;
+    }
+    mr_label_column *grown = realloc(l->unread, (size_t)(l->n_unread + 1) * sizeof *grown);
+    if (!grown) {
+        return mr_fail_memory(err, sizeof *grown);
+    }
+    l->unread = grown;
+    grown[l->n_unread] = (mr_label_column){.beside = v.beside};
+    return keep_texts(s, column, v.beside, &grown[l->n_unread++], err);
+}
+
 static mr_status make_columns(sheet *s, const mr_labels_origin *from, mr_labels *l, mr_error *err) {
     const bool is_list = from->is_list;
     l->n_rows = s->n_rows; /* from here on freed with the rest */
     int32_t names = is_list || s->n_columns == 0 ? 0 : name_column(s);
     for (int32_t i = 0; i < s->n_columns; i++) {
-        if (i == names || (!is_list && !is_wanted(&from->columns, s->headers[i]))) {
+        if (i == names) {
+            continue;
+        }
+        if (!is_list && !is_wanted(&from->columns, s->headers[i])) {
+            MR_TRY(keep_unread(s, i, from, l, err));
             continue;
         }
         MR_TRY(check_header(s, l, s->headers[i], err));
@@ -695,13 +904,15 @@ static int compare_named(const void *a, const void *b) {
 static mr_status sort_names(mr_labels *l, const char *path, mr_error *err) {
     named *all = mr_zalloc((size_t)l->n_rows + 1, sizeof *all);
     l->by_name = mr_zalloc((size_t)l->n_rows + 1, sizeof *l->by_name);
-    mr_status status = all && l->by_name ? MR_OK : mr_fail_memory(err, (size_t)l->n_rows * 24);
-    for (int64_t i = 0; status == MR_OK && i < l->n_rows; i++) {
+    if (!all || !l->by_name) {
+        mr_free(all);
+        return mr_fail_memory(err, (size_t)l->n_rows * 24);
+    }
+    mr_status status = MR_OK;
+    for (int64_t i = 0; i < l->n_rows; i++) {
         all[i] = (named){l->names[i], i};
     }
-    if (status == MR_OK) {
-        qsort(all, (size_t)l->n_rows, sizeof *all, compare_named);
-    }
+    qsort(all, (size_t)l->n_rows, sizeof *all, compare_named);
     for (int64_t i = 0; status == MR_OK && i < l->n_rows; i++) {
         l->by_name[i] = all[i].row;
         if (i > 0 && strcmp(all[i - 1].name, all[i].name) == 0) {
@@ -754,7 +965,10 @@ mr_status mr_labels_parse(mr_labels **out, const mr_labels_origin *from, char *t
     const sheet_format format = from->is_list ? LIST : format_of(from->path);
     sheet s = {.path = from->path};
     mr_labels *l = mr_zalloc(1, sizeof *l);
-    mr_status status = l ? read_sheet(&s, format, text, err) : mr_fail_memory(err, sizeof *l);
+    if (!l) {
+        return mr_fail_memory(err, sizeof *l);
+    }
+    mr_status status = read_sheet(&s, format, text, err);
     if (status == MR_OK) {
         status = make_columns(&s, from, l, err);
     }
@@ -782,7 +996,7 @@ mr_status mr_labels_load(mr_labels **out, const mr_labels_origin *from, mr_error
     return status;
 }
 
-static int64_t find_exactly(const mr_labels *l, const char *name) {
+int64_t mr_labels_find_exactly(const mr_labels *l, const char *name) {
     int64_t low = 0, high = l->n_rows;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
@@ -800,14 +1014,14 @@ int64_t mr_labels_find(const mr_labels *l, const char *name) {
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
     const char *dot = strrchr(base, '.');
     char stem[4096];
-    int64_t row = find_exactly(l, name);
-    row = row < 0 ? find_exactly(l, base) : row;
+    int64_t row = mr_labels_find_exactly(l, name);
+    row = row < 0 ? mr_labels_find_exactly(l, base) : row;
     for (int i = 0; row < 0 && dot && i < 2; i++) {
         const char *from = i == 0 ? name : base;
         if ((size_t)(dot - from) < sizeof stem) {
             memcpy(stem, from, (size_t)(dot - from));
             stem[dot - from] = '\0';
-            row = find_exactly(l, stem);
+            row = mr_labels_find_exactly(l, stem);
         }
     }
     return row;
@@ -828,7 +1042,8 @@ void mr_labels_fill(const mr_label_column *c, int64_t row, mr_view *out) {
     }
     out->data = (void *)(uintptr_t)values;
     out->size = size;
-    out->type.dims[0] = c->starts[row + 1] - c->starts[row];
+    out->type.dims[0] =
+        (c->starts[row + 1] - c->starts[row]) / (c->type.n_dims == 2 ? c->type.dims[1] : 1);
 }
 
 uint64_t mr_labels_hash(const mr_labels *l, int64_t row, uint64_t seed) {
@@ -858,18 +1073,25 @@ static void free_texts(char **texts, int64_t n) {
     mr_free(texts);
 }
 
+static void free_column(mr_label_column *c, int64_t n_rows) {
+    mr_free(c->starts);
+    mr_free(c->whole);
+    mr_free(c->numbers);
+    free_texts(c->texts, n_rows);
+    free_texts(c->classes, c->n_classes);
+}
+
 void mr_labels_free(mr_labels *l) {
     if (!l) {
         return;
     }
     for (int32_t i = 0; i < l->n_columns; i++) {
-        mr_label_column *c = &l->columns[i];
-        mr_free(c->starts);
-        mr_free(c->whole);
-        mr_free(c->numbers);
-        free_texts(c->texts, l->n_rows);
-        free_texts(c->classes, c->n_classes);
+        free_column(&l->columns[i], l->n_rows);
     }
+    for (int32_t i = 0; i < l->n_unread; i++) {
+        free_column(&l->unread[i], l->n_rows);
+    }
+    free(l->unread);
     free_texts(l->names, l->n_rows);
     free(l->lines);
     mr_free(l->by_name);

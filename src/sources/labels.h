@@ -13,8 +13,10 @@ enum { MR_LABEL_COLUMNS = 5, MR_LABEL_NAME = 64 };
 
 typedef struct mr_label_column {
     char name[MR_LABEL_NAME];
-    mr_type type;    /* int64 or float32: one, n, or a number that varies; of files uint8[?] */
+    mr_type type;    /* int64 or float32: one, n, or a number that varies, each a row of numbers
+                        where the type has two dimensions; of files uint8[?] */
     bool is_file;    /* its values are paths; `texts` has them */
+    bool beside;     /* paths are relative to the table's own folder, not to the root */
     int64_t *starts; /* row r has the values starts[r] to starts[r + 1] - 1 */
     int64_t *whole;  /* values: whole numbers, or numbers of classes */
     float *numbers;  /* values, where the type is float32 */
@@ -25,11 +27,14 @@ typedef struct mr_label_column {
 
 typedef struct mr_labels {
     int64_t n_rows;
-    char **names; /* of the files, by row */
+    char **names;            /* of the files, by row */
+    char key[MR_LABEL_NAME]; /* the header of their column */
     int64_t *lines;
     int64_t *by_name; /* rows, sorted by name; only of tables */
     int32_t n_columns;
     mr_label_column columns[MR_LABEL_COLUMNS];
+    mr_label_column *unread; /* columns of files that nobody chose: they name files all the same */
+    int32_t n_unread;
 } mr_labels;
 
 /* Where labels come from. A list has a path and a label on each line: one column, called label. A
@@ -40,12 +45,20 @@ typedef struct mr_labels_origin {
     bool is_list;
     mr_strings columns;    /* of a table, to take; none: all */
     mr_strings extensions; /* a column of names that all end so is one of files */
+    const char *root;      /* so is one of names with any ending that are found below this folder or
+                              beside the table; NULL: nothing is looked for */
 } mr_labels_origin;
 
 mr_status mr_labels_load(mr_labels **out, const mr_labels_origin *from, mr_error *err);
 
 /* The same from text, which is changed. */
 mr_status mr_labels_parse(mr_labels **out, const mr_labels_origin *from, char *text, mr_error *err);
+
+/* The folder that a path lies in, with its slash; NULL: no memory. */
+char *mr_labels_folder(const char *path);
+
+/* The row of exactly this name; -1: none. */
+int64_t mr_labels_find_exactly(const mr_labels *labels, const char *name);
 
 /* The row of a file: its name, then without folders, then without its ending; -1: none. */
 int64_t mr_labels_find(const mr_labels *labels, const char *name);

@@ -110,6 +110,8 @@ typedef struct lines {
     const params *params;
     mr_shards shards;
     bool wanted[MOST_FIELDS];
+    int64_t *first_lines; /* of pieces, in their file, from 1 on */
+    int64_t capacity_lines;
 } lines;
 
 /* ---- Formats ---- */
@@ -159,6 +161,56 @@ static mr_text text_of(const unsigned char *data, size_t size) {
         text.at += 3; /* a mark that some programs put in front of UTF-8 */
     }
     return text;
+}
+
+static int64_t count_line_ends(const char *from, const char *to) {
+    int64_t n = 0;
+    while (from < to && (from = memchr(from, '\n', (size_t)(to - from))) != NULL) {
+        from++;
+        n++;
+    }
+    return n;
+}
+
+/* ---- What is wrong with a line of JSON ---- */
+typedef enum wrong { NO_JSON, NO_OBJECT, TOO_LARGE } wrong;
+
+typedef struct complaint {
+    wrong wrong;
+    char text[96]; /* what the parser says */
+} complaint;
+
+/* MR_OK: *out is the line's object. MR_E_CORRUPT: it has none, and *why says why. MR_E_MEMORY. */
+static mr_status load_object(const mr_text *row, json_t **out, complaint *why) {
+    json_error_t error = {.text = ""};
+    json_t *value = NULL;
+    mr_status status = mr_json_load(&value, row->at, (size_t)(row->end - row->at),
+                                    JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+    if (status == MR_E_MEMORY || json_is_object(value)) {
+        *out = value;
+        return status;
+    }
+    bool too_large = !value && json_error_code(&error) == json_error_numeric_overflow;
+    *why = (complaint){.wrong = value ? NO_OBJECT : too_large ? TOO_LARGE : NO_JSON};
+    mr_text_escape(why->text, sizeof why->text, value ? "it is another value" : error.text);
+    json_decref(value);
+    return MR_E_CORRUPT;
+}
+
+static mr_status complain(const complaint *why, int64_t line, mr_error *err) {
+    if (why->wrong == TOO_LARGE) {
+        mr_fail(err, MR_E_CORRUPT, "line %lld has a number that is too large: %s", (long long)line,
+                why->text);
+        mr_hint(err, "whole numbers have 64 bits: write a larger one as text, in quotes, or with a "
+                     "point or exponent, 1e20");
+    } else {
+        mr_fail(err, MR_E_CORRUPT, "line %lld is not a JSON object: %s", (long long)line,
+                why->text);
+        mr_hint(err,
+                "JSON lines have an object on each line, and no list around them; \"on_error\": "
+                "\"skip\" leaves bad lines out");
+    }
+    return MR_E_CORRUPT;
 }
 
 /* ---- Fields that are declared ---- */
@@ -321,26 +373,28 @@ static void settle_type(column *c) {
     }
 }
 
-static mr_status look_at_json(params *p, const mr_text *row, bool add, mr_error *err) {
-    json_error_t ignored;
-    json_t *object = NULL, *value;
+static mr_status look_at_members(params *p, json_t *object, mr_error *err) {
+    json_t *value;
     const char *key;
-    mr_status status =
-        mr_json_load(&object, row->at, (size_t)(row->end - row->at), JSON_ALLOW_NUL, &ignored);
-    if (status < 0 || !json_is_object(object)) {
-        json_decref(object);
-        return mr_fail(err, MR_E_CORRUPT, "a line is not a JSON object");
-    }
     json_object_foreach(object, key, value) {
         column *c = find_column(p, key);
-        if (!c && add && status == MR_OK) {
-            status = add_column(p, key, strlen(key), -1, err);
-            c = status == MR_OK ? &p->columns[p->n_columns - 1] : NULL;
+        if (!c) {
+            MR_TRY(add_column(p, key, strlen(key), -1, err));
+            c = &p->columns[p->n_columns - 1];
         }
-        if (c) {
-            look_at_value(c, value);
-        }
+        look_at_value(c, value);
     }
+    return MR_OK;
+}
+
+/* A bad line is a bad sample, when its turn comes. */
+static mr_status look_at_json(params *p, const mr_text *row, complaint *why, mr_error *err) {
+    json_t *object = NULL;
+    mr_status status = load_object(row, &object, why);
+    if (status == MR_E_MEMORY) {
+        return mr_fail_memory(err, (size_t)(row->end - row->at));
+    }
+    status = status == MR_OK ? look_at_members(p, object, err) : MR_OK;
     json_decref(object);
     return status;
 }
@@ -414,24 +468,52 @@ static mr_status look_at_header(params *p, mr_text *text, bool add, mr_error *er
     return check_found(p, err);
 }
 
-static mr_status look(params *p, const mr_shard_head *head, mr_error *err) {
-    mr_text text = text_of(head->data, head->size), row;
-    bool add = p->n_columns == 0, is_bad;
-    if (p->kind == CSV) {
-        MR_TRY(look_at_header(p, &text, add, err));
+/* Where no line is an object, the first one says what is wrong. */
+static mr_status look_at_lines(params *p, const mr_shard_head *head, mr_text text, mr_error *err) {
+    const char *data = (const char *)head->data, *first = NULL;
+    mr_text row;
+    complaint why = {.wrong = NO_JSON}, first_why = why;
+    for (int i = 0; i < LOOK_AT && mr_text_line(&text, false, &row); i++) {
+        if (text.at == text.end && !head->whole && i > 0) {
+            break; /* a line that goes on behind what was read */
+        }
+        mr_status status = look_at_json(p, &row, &why, err);
+        if (status < 0) {
+            return mr_shard_blame(status, head->path, row.at - data, err);
+        }
+        first_why = first ? first_why : why;
+        first = first ? first : row.at;
     }
-    for (int i = 0; add && i < LOOK_AT && next_row(p, &text, &row, &is_bad); i++) {
+    if (p->n_columns > 0 || !first || !first_why.text[0]) {
+        return MR_OK;
+    }
+    complain(&first_why, count_line_ends(data, first) + 1, err);
+    return mr_shard_blame(MR_E_CORRUPT, head->path, first - data, err);
+}
+
+static void look_at_rows(params *p, const mr_shard_head *head, mr_text text) {
+    mr_text row;
+    bool is_bad;
+    for (int i = 0; i < LOOK_AT && next_row(p, &text, &row, &is_bad); i++) {
         if (text.at == text.end && !head->whole && i > 0) {
             break; /* a row that goes on behind what was read */
         }
-        if (p->kind == JSON_LINES) {
-            mr_status status = look_at_json(p, &row, true, err);
-            if (status < 0) {
-                return mr_shard_blame(status, head->path, row.at - (const char *)head->data, err);
-            }
-        } else if (!is_bad) {
+        if (!is_bad) {
             look_at_csv(p, row);
         }
+    }
+}
+
+static mr_status look(params *p, const mr_shard_head *head, mr_error *err) {
+    mr_text text = text_of(head->data, head->size);
+    bool add = p->n_columns == 0;
+    if (p->kind == CSV) {
+        MR_TRY(look_at_header(p, &text, add, err));
+    }
+    if (add && p->kind == JSON_LINES) {
+        MR_TRY(look_at_lines(p, head, text, err));
+    } else if (add) {
+        look_at_rows(p, head, text);
     }
     for (int32_t i = 0; add && i < p->n_columns; i++) {
         settle_type(&p->columns[i]);
@@ -493,9 +575,31 @@ static mr_status skip_header(const params *p, mr_text *text, const char *data, m
     return MR_OK;
 }
 
+static mr_status note_line(lines *l, int64_t piece, int64_t line, mr_error *err) {
+    if (piece >= l->capacity_lines) {
+        int64_t capacity = 2 * piece + 64;
+        int64_t *grown = realloc(l->first_lines, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            return mr_fail_memory(err, (size_t)capacity * sizeof *grown);
+        }
+        l->first_lines = grown;
+        l->capacity_lines = capacity;
+    }
+    l->first_lines[piece] = line;
+    return MR_OK;
+}
+
+static mr_status unclosed(const char *base, const char *row, mr_error *err) {
+    const long long line = count_line_ends(base, row) + 1;
+    mr_fail(err, MR_E_CORRUPT,
+            "line %lld has a quote that is not closed, or text after one that is", line);
+    return mr_shard_blame(MR_E_CORRUPT, "", row - base, err);
+}
+
 static mr_status walk(void *user, mr_shards *shards, const mr_shard *shard,
                       const unsigned char *data, size_t size, mr_error *err) {
-    const params *p = ((const lines *)user)->params;
+    lines *l = user;
+    const params *p = l->params;
     const char *base = (const char *)data;
     mr_text text = text_of(data, size), row;
     int64_t n = 0;
@@ -503,20 +607,26 @@ static mr_status walk(void *user, mr_shards *shards, const mr_shard *shard,
     (void)shard;
     MR_TRY(skip_header(p, &text, base, err));
     const char *start = text.at;
+    int64_t line = count_line_ends(base, start) + 1;
     while (next_row(p, &text, &row, &is_bad)) {
         if (is_bad) {
-            mr_fail(err, MR_E_CORRUPT, "a quote that is not closed, or text after one that is");
-            return mr_shard_blame(MR_E_CORRUPT, "", row.at - base, err);
+            return unclosed(base, row.at, err);
         }
         n++;
         if (text.at - start >= p->block_bytes) {
+            MR_TRY(note_line(l, shards->n_pieces, line, err));
             MR_TRY(mr_shards_mark(shards, start - base, n, err));
+            line += count_line_ends(start, text.at);
             start = text.at;
             n = 0;
         }
     }
     mr_shards_end(shards, text.at - base);
-    return n > 0 ? mr_shards_mark(shards, start - base, n, err) : MR_OK;
+    if (n == 0) {
+        return MR_OK;
+    }
+    MR_TRY(note_line(l, shards->n_pieces, line, err));
+    return mr_shards_mark(shards, start - base, n, err);
 }
 
 static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_error *err) {
@@ -549,6 +659,7 @@ static void close_(void *state) {
     lines *l = state;
     if (l) {
         mr_shards_close(&l->shards);
+        free(l->first_lines);
         mr_free(l);
     }
 }
@@ -568,8 +679,16 @@ typedef struct value {
 
 enum { GOOD, BAD_ROW, BAD_COLUMN }; /* BAD_COLUMN + i: column i */
 
+/* A row that is bad: few are, so what to say of it is not kept for each row. */
+typedef struct bad_line {
+    int64_t row, line;
+    complaint why; /* of JSON */
+} bad_line;
+
 typedef struct table {
     int64_t n_rows, capacity_rows;
+    bad_line *bad_lines; /* by row */
+    int64_t n_bad_lines, capacity_bad_lines;
     value *values; /* n_columns for each row */
     int32_t *bad;
     int64_t *offsets; /* of rows in the file */
@@ -703,15 +822,13 @@ static mr_status put_json(table *t, const column *c, value *v, json_t *item, boo
 }
 
 static mr_status parse_json(const lines *l, table *t, const mr_text *row, value *values,
-                            int32_t *bad, mr_error *err) {
-    json_error_t ignored;
+                            int32_t *bad, complaint *why, mr_error *err) {
     json_t *object = NULL;
-    mr_status status =
-        mr_json_load(&object, row->at, (size_t)(row->end - row->at), JSON_ALLOW_NUL, &ignored);
+    mr_status status = load_object(row, &object, why);
     if (status == MR_E_MEMORY) {
         return no_memory(err);
     }
-    *bad = status == MR_OK && json_is_object(object) ? GOOD : BAD_ROW;
+    *bad = status == MR_OK ? GOOD : BAD_ROW;
     status = MR_OK;
     for (int32_t i = 0; *bad == GOOD && status == MR_OK && i < l->params->n_columns; i++) {
         const column *c = &l->params->columns[i];
@@ -766,7 +883,7 @@ static mr_status parse_csv(const lines *l, table *t, mr_text row, value *values,
 }
 
 static mr_status parse_row(const lines *l, table *t, const mr_text *row, bool is_bad,
-                           mr_error *err) {
+                           complaint *why, mr_error *err) {
     value *values = &t->values[t->n_rows * l->params->n_columns];
     int32_t *bad = &t->bad[t->n_rows++];
     if (is_bad) {
@@ -774,7 +891,7 @@ static mr_status parse_row(const lines *l, table *t, const mr_text *row, bool is
         return MR_OK;
     }
     if (l->params->kind == JSON_LINES) {
-        return parse_json(l, t, row, values, bad, err);
+        return parse_json(l, t, row, values, bad, why, err);
     }
     if (l->params->kind == CSV) {
         return parse_csv(l, t, *row, values, bad, err);
@@ -782,8 +899,25 @@ static mr_status parse_row(const lines *l, table *t, const mr_text *row, bool is
     return put_text(t, values, row->at, (size_t)(row->end - row->at)) ? MR_OK : no_memory(err);
 }
 
-static mr_status parse_rows(const lines *l, table *t, mr_text text, int64_t offset, mr_error *err) {
-    const char *base = text.at;
+static mr_status keep_bad(table *t, int64_t line, const complaint *why, mr_error *err) {
+    if (t->n_bad_lines == t->capacity_bad_lines) {
+        int64_t capacity = 2 * t->capacity_bad_lines + 8;
+        bad_line *grown = realloc(t->bad_lines, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            return no_memory(err);
+        }
+        t->bad_lines = grown;
+        t->capacity_bad_lines = capacity;
+    }
+    t->bad_lines[t->n_bad_lines++] = (bad_line){t->n_rows - 1, line, *why};
+    return MR_OK;
+}
+
+/* first: the number of the text's first line. */
+static mr_status parse_rows(const lines *l, table *t, mr_text text, int64_t offset, int64_t first,
+                            mr_error *err) {
+    const char *base = text.at, *counted = text.at;
+    complaint why = {.wrong = NO_JSON};
     mr_text row;
     bool is_bad;
     while (next_row(l->params, &text, &row, &is_bad)) {
@@ -792,7 +926,12 @@ static mr_status parse_rows(const lines *l, table *t, mr_text text, int64_t offs
             break;
         }
         t->offsets[t->n_rows] = offset + (row.at - base);
-        MR_TRY(parse_row(l, t, &row, is_bad, err));
+        MR_TRY(parse_row(l, t, &row, is_bad, &why, err));
+        if (t->bad[t->n_rows - 1] != GOOD) {
+            first += count_line_ends(counted, row.at);
+            counted = row.at;
+            MR_TRY(keep_bad(t, first, &why, err));
+        }
     }
     return t->n_rows == t->capacity_rows
                ? MR_OK
@@ -825,7 +964,7 @@ static mr_status parse_block(const lines *l, const mr_block *block, table *t, mr
     const mr_shard_piece piece = mr_shards_piece(s, block, owned, own->first_piece);
     size_t size = owned ? (size_t)(shard->end - piece.offset) : bytes.size;
     const mr_text text = {(const char *)piece.data, (const char *)piece.data + size};
-    mr_status status = parse_rows(l, t, text, piece.offset, err);
+    mr_status status = parse_rows(l, t, text, piece.offset, l->first_lines[own->first_piece], err);
     free(owned);
     return mr_shard_blame(status, shard->path, piece.offset, err);
 }
@@ -837,6 +976,7 @@ static void drop(const void *state, int32_t part, void *unpacked) {
     mr_free(t->values);
     mr_free(t->bad);
     mr_free(t->offsets);
+    free(t->bad_lines);
     free(t->memory);
     mr_free(t);
 }
@@ -886,15 +1026,23 @@ static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
     return mr_shards_identify(&((const lines *)state)->shards, sample, out);
 }
 
+static int compare_rows(const void *a, const void *b) {
+    const bad_line *x = a, *y = b;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
 static mr_status bad_row(const lines *l, const table *t, int64_t row, mr_error *err) {
-    int32_t bad = t->bad[row];
-    if (bad == BAD_ROW) {
-        mr_fail(err, MR_E_CORRUPT,
-                l->params->kind == CSV ? "the row is not valid CSV"
-                                       : "the line is not a JSON object");
+    const int32_t bad = t->bad[row];
+    const bad_line key = {.row = row}, *found = bsearch(&key, t->bad_lines, (size_t)t->n_bad_lines,
+                                                        sizeof key, compare_rows);
+    const long long line = found ? (long long)found->line : 0;
+    if (bad == BAD_ROW && l->params->kind == JSON_LINES && found) {
+        complain(&found->why, line, err);
+    } else if (bad == BAD_ROW) {
+        mr_fail(err, MR_E_CORRUPT, "line %lld is not valid CSV", line);
     } else {
         const column *c = &l->params->columns[bad - BAD_COLUMN];
-        mr_fail(err, MR_E_CORRUPT, "column %s is missing or not %s%s", c->key,
+        mr_fail(err, MR_E_CORRUPT, "line %lld: column %s is missing or not %s%s", line, c->key,
                 mr_dtype_name(c->dtype), c->length ? ", as many as declared" : "");
         mr_hint(err, "declare its type with `fields`: \"%s:text\" takes anything", c->key);
     }

@@ -230,8 +230,9 @@ def test_every_source_by_length(sources, name, order, size):
     """Groups of a batch, in which lanes fit, and of 5, in which they do not."""
     plain = document_of(sources[name], ORDERS[order])
     terms = {"field": LENGTHS[name], "size": size, "groups": 3 if size else 1}
-    whole = check({**plain, "bucket": terms}, worlds=(2, 3, 8), threads=(3,))
-    assert Counter(joined(whole)) == Counter(joined(steps_of(plain)[0]))
+    for lanes in (False, True)[:1 if size else 2]:
+        whole = check({**plain, "bucket": {**terms, "lanes": lanes}}, worlds=(2, 3, 8), threads=(3,))
+        assert Counter(joined(whole)) == Counter(joined(steps_of(plain)[0]))
 
 
 @pytest.mark.parametrize("name", ["files", "tar", "lines", "parquet"])
@@ -239,7 +240,9 @@ def test_a_mix_by_length(sources, name):
     child = {"source": sources[name], "shuffle": ORDERS["lanes"]}
     mix = {"mix": {"round": 10, "children": [{"weight": 2, **child}, {"weight": 1, **child}]}}
     document = {"source": mix, "batch": BATCH, "epochs": 2, "seed": 11,
-                "bucket": {"field": LENGTHS[name], "size": 8, "groups": 4}}
+                "bucket": {"field": LENGTHS[name], "size": 8, "groups": 4, "lanes": True}}
+    check(document, worlds=(2, 4), threads=(2, 8))
+    document["bucket"]["lanes"] = False
     check(document, worlds=(2, 4), threads=(2, 8))
 
 

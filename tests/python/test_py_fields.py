@@ -115,11 +115,46 @@ def test_two_random_ops_that_should_be_one_are_told(caplog):
     twice = pairs(Pairs()).random_crop(8, field="image").random_crop(8, field="mask")
     with caplog.at_level(logging.WARNING, "millrace"):
         run(twice)
-    assert '{"random_crop": {"field": ["image", "mask"], ...}}' in caplog.text
+    assert '.random_crop(field=["image", "mask"], ...)' in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING, "millrace"):
         run(pairs(Pairs()).random_crop(8, field=["image", "mask"]))
     assert caplog.text == ""
+
+
+def said_of(pipeline, caplog):
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "millrace"):
+        run(pipeline)
+    return [record.message for record in caplog.records]
+
+
+class Scenes(Pairs):
+    """With boxes and points."""
+
+    def __getitem__(self, i):
+        image, mask = self.arrays(i)
+        return {"image": image, "mask": mask, "objects": np.array([[1, 2, 30, 30]], np.float32),
+                "points": np.array([[4, 5], [6, 7], [8, 9]], np.float32)}
+
+
+def test_fields_that_stay_behind_their_image_are_told(caplog):
+    plain = mr.dataset(Scenes())
+    scenes = plain.kinds(mask="mask", objects="boxes", points="points")
+    boxes, masks = scenes.fields(["image", "objects"]), scenes.fields(["image", "mask"])
+    said = said_of(boxes.random_crop(8), caplog)
+    assert len(said) == 1 and "random_crop changes image alone, and objects stays where it is" in said[0]
+    assert '.random_crop(field=["image", "objects"], ...)' in said[0] and "kinds" not in said[0]
+    assert len(said_of(scenes.random_flip(), caplog)) == 3
+    said = said_of(plain.resize([8, 8]), caplog)  # by name and shape; nobody knows what objects are
+    assert len(said) == 2 and '.resize(field=["image", "mask"], ...) and .kinds(mask="mask")' in said[0]
+    assert '.kinds(points="points")' in said[1]
+    every = ["image", "mask", "objects", "points"]
+    assert said_of(scenes.random_crop(8, field=every).resize([4, 4], field=every), caplog) == []
+    assert said_of(masks.resize([4, 4], field="image").resize([4, 4], field="mask"), caplog) == []
+    assert said_of(scenes.random_apply(["invert"]), caplog) == []
+    assert said_of(scenes.fields(["image"]).random_crop(8), caplog) == []
+    assert len(said_of(masks.random_apply([{"random_flip": {}}]), caplog)) == 1
 
 
 def test_sharing_draws_is_part_of_the_fingerprint():

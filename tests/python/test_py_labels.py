@@ -131,8 +131,135 @@ def test_columns_of_files_are_read(folder):
     assert caught.value.index == 2
 
 
+def write_masks(masks, ending):
+    masks.mkdir(parents=True)
+    for i in range(4):
+        (masks / f"{i}{ending}").write_bytes(bytes(range(i + 1)))
+
+
+@pytest.mark.parametrize("ending", [".tif", ".npy", ".png"])
+@pytest.mark.parametrize("place,prefix", [("images/masks", "masks"), ("images/masks", "./masks//."), ("masks", "masks"),
+                                          ("masks", "../masks"), ("images/masks", "images/masks")])
+@pytest.mark.parametrize("table_ending", [".csv", ".jsonl"])
+def test_names_of_files_are_never_classes(ending, place, prefix, table_ending, folder):
+    """Whatever they end in, below the folder or beside the table; and they need no rows, and are no samples."""
+    write_masks(folder.parent / place, ending)
+    table = write_table(folder, table_ending, rows={"mask": [f"{prefix}/{i}{ending}" for i in range(4)],
+                                                    "label": [5, 6, 7, 8]})
+    pipeline = mr.files(path=folder, labels=table).shuffle(False).batch(4)
+    with pipeline.loader(epochs=1) as loader:
+        batch, = loader
+    assert [part.tobytes() for part in batch["mask"]] == [bytes(range(i + 1)) for i in range(4)]
+    assert batch["label"].tolist() == [5, 6, 7, 8]
+    for i, part in enumerate(batch["image"]):
+        assert part.tobytes() == (folder / FILES[i]).read_bytes()
+    with mr.files(path=folder, labels=table, columns=["label"]).shuffle(False).batch(4).loader(epochs=1) as loader:
+        assert [b["label"].tolist() for b in loader] == [[5, 6, 7, 8]]
+
+
+def test_masks_of_a_list_are_files_too(folder):
+    write_masks(folder.parent / "masks", ".png")
+    got = batch_of(write_list(folder, [f"../masks/{i}.png" for i in range(4)]))["label"]
+    assert [part.tobytes() for part in got] == [bytes(range(i + 1)) for i in range(4)]
+    assert batch_of(write_list(folder, [f"v{i}.png" for i in (3, 1, 1, 2)]))["label"].tolist() == [2, 0, 0, 1]
+
+
+def test_masks_that_have_the_images_names(folder):
+    """Rows are the images': masks/0.png and 0.jpg are both 0 without folders and endings."""
+    write_masks(folder / "masks", ".png")
+    table = write_table(folder, ".csv", ["0", "1", "2", "3"], {"mask": [f"masks/{i}.png" for i in range(4)]})
+    got = batch_of(mr.files(path=folder, labels=table))
+    assert [part.tobytes() for part in got["mask"]] == [bytes(range(i + 1)) for i in range(4)]
+    assert [part.tobytes() for part in got["image"]] == [(folder / name).read_bytes() for name in FILES]
+    os.unlink(folder / "1.jpg")
+    with pytest.raises(ValueError, match="masks/1.png is named by a column of .*, and line 4 may mean it too") as caught:
+        batch_of(mr.files(path=folder, labels=table))
+    assert 'into column "file_name"' in caught.value.hint
+
+
+def test_files_that_are_samples_may_be_named_by_others(folder):
+    table = write_table(folder, ".csv", rows={"next": FILES[1:] + FILES[:1]})
+    got = batch_of(mr.files(path=folder, labels=table))
+    assert len(got["image"]) == 4
+    assert [part.tobytes() for part in got["next"]] == [(folder / n).read_bytes() for n in FILES[1:] + FILES[:1]]
+
+
+def test_some_names_of_files_are_refused(folder):
+    write_masks(folder / "masks", ".tif")
+    table = write_table(folder, ".csv", rows={"mask": ["masks/0.tif", "none", "masks/2.tif", "none"]})
+    with pytest.raises(ValueError, match="line 3 of .* names a file for mask, but other lines have something else") as caught:
+        batch_of(mr.files(path=folder, labels=table))
+    assert "`columns`" in caught.value.hint or "columns" in caught.value.hint
+    table = write_table(folder, ".jsonl", rows={"mask": [["masks/0.tif", "masks/1.tif"]] * 4})
+    with pytest.raises(ValueError, match="names a file for mask, but several for one sample"):
+        batch_of(mr.files(path=folder, labels=table))
+
+
+def test_a_join_says_by_which_column(folder):
+    (folder.parent / "t.csv").write_text("id,name,label\n" + "".join(f"x{i},{n},{i}\n" for i, n in enumerate(FILES)))
+    with pytest.raises(ValueError, match='0.jpg has no row in .*, whose column "id" was taken') as caught:
+        batch_of(mr.files(path=folder, labels=folder.parent / "t.csv"))
+    assert 'begins with "x0"' in caught.value.hint
+
+
+def test_boxes_of_a_table(folder):
+    boxes = [[[1, 2, 3, 4], [5, 6, 7, 8]], [], [[0.5, 0, 1, 1]], [[9, 9, 9, 9]]]
+    table = write_table(folder, ".jsonl", rows={"boxes": boxes, "tags": [[1, 2], [], [3], [4]]})
+    got = batch_of(mr.files(path=folder, labels=table))
+    assert [part.tolist() for part in got["boxes"]] == boxes
+    assert [part.shape for part in got["boxes"]] == [(2, 4), (0, 4), (1, 4), (1, 4)]
+    assert [part.tolist() for part in got["tags"]] == [[1, 2], [], [3], [4]]
+    table = write_table(folder, ".jsonl", rows={"boxes": [[[1, 2, 3, 4]]] * 4})
+    assert batch_of(mr.files(path=folder, labels=table))["boxes"].shape == (4, 1, 4)
+    for bad in ([[1, 2], [3]], [5], [[1, 2, 3]], [["a"]]):
+        table = write_table(folder, ".jsonl", rows={"boxes": [[[1, 2]], bad, [[1, 2]], [[1, 2]]]})
+        with pytest.raises(ValueError, match="line 3 of .* inside boxes") as caught:
+            batch_of(mr.files(path=folder, labels=table))
+        assert caught.value.hint
+
+
+def test_boxes_follow_crop_and_flip(folder):
+    """Against the same in numpy."""
+    from PIL import Image
+    boxes = [[[1, 2, 300, 400, 7], [0, 0, 2, 2, 8]], [], [[0.5, 0, 1000, 1000, 9]], [[60, 60, 70, 75, 1]]]
+    table = write_table(folder, ".jsonl", rows={"boxes": boxes})
+    both = ["image", "boxes"]
+    got = batch_of(mr.files(path=folder, labels=table).kinds(boxes="boxes").decode_image()
+                   .center_crop(64, field=both).random_flip(p=1, field=both))
+    for i, rows in enumerate(boxes):
+        width, height = Image.open(folder / FILES[i]).size
+        left, top = (int(round((side - 64) / 2)) for side in (width, height))
+        want = []
+        for x0, y0, x1, y1, number in rows:
+            x0, x1 = (min(max(x - left, 0), 64) for x in (x0, x1))
+            y0, y1 = (min(max(y - top, 0), 64) for y in (y0, y1))
+            want += [[64 - x1, y0, 64 - x0, y1, number]] if x1 > x0 and y1 > y0 else []
+        assert got["boxes"][i].tolist() == want, i
+    assert sum(len(part) for part in got["boxes"]) < sum(map(len, boxes))
+
+
+def test_the_example_of_the_manual(folder, monkeypatch):
+    text = open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "python.md"), encoding="utf-8").read()
+    text = text[text.index("Boxes from files"):text.index("## Batches")]
+    lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
+    table = [line for line in lines if line.startswith("{")]
+    monkeypatch.chdir(folder.parent)
+    os.mkdir("photos")
+    for i in range(len(table)):
+        shutil.copy(folder / f"{i}.jpg", "photos")
+    (folder.parent / "boxes.jsonl").write_text("\n".join(table) + "\n")
+    names = {"mr": mr}
+    exec("\n".join(line for line in lines if not line.startswith("{")), names)
+    with names["pipeline"].shuffle(False).loader(epochs=1, seed=3) as loader:
+        batch, = loader
+    assert batch["image"].shape[1:3] == (224, 224) and batch["boxes"][1].shape == (0, 5)
+    given = {box[4] for box in json.loads(table[0])["boxes"]}
+    assert {box[4] for box in batch["boxes"][0].tolist()} <= given
+
+
 @pytest.mark.parametrize("change,said", [
-    (lambda lines: [lines[0], *lines[1:4], "9.jpg,1"], "deep/3.jpg has no row in"),
+    (lambda lines: [lines[0], *lines[1:4], "9.jpg,1"],
+     "deep/3.jpg has no row in .*, whose column \"file_name\" was taken for the files' names"),
     (lambda lines: [*lines, lines[1]], "line 6 of .* names a file that a line above names too"),
     (lambda lines: [*lines[:2], "1.jpg,", *lines[3:]], "line 3 of .* has no label"),
     (lambda lines: [*lines[:2], "1.jpg,1,2", *lines[3:]], "line 3 of .* another number of columns"),
@@ -162,7 +289,7 @@ def test_blanks_around_cells_are_no_part_of_labels(folder):
 
 def test_lists_in_lists_are_no_labels(folder):
     (folder.parent / "t.jsonl").write_text("".join(
-        json.dumps({"file_name": name, "n": i, "boxes": [[1.0, 2.0]] if i else [5]}) + "\n" for i, name in enumerate(FILES)))
+        json.dumps({"file_name": name, "n": i, "boxes": [[1.0], 2.0] if i else [5]}) + "\n" for i, name in enumerate(FILES)))
     with pytest.raises(Exception, match="lists or objects inside boxes") as caught:
         batch_of(mr.files(path=folder, labels=folder.parent / "t.jsonl"))
     assert "line 2" in str(caught.value) or ":2" in str(caught.value)
@@ -216,7 +343,11 @@ def test_classes_are_folders_or_names(folder, tmp_path):
     with write_list(folder, ["2", "1", "2", "0"]).loader() as loader:
         assert loader.classes == []
     with mr.files(path=folder, labels=write_table(folder, ".csv")).loader() as loader:
+        assert loader.classes == loader.classes_of("kind") == sorted(set(ROWS["kind"]))
+    with mr.files(path=folder, labels=write_table(folder, ".csv", rows={**ROWS, "label": [1, 2, 3, 4]})).loader() as loader:
         assert loader.classes == [] and loader.classes_of("kind") == sorted(set(ROWS["kind"]))
+    with mr.files(path=folder, labels=write_table(folder, ".csv", rows={"a": "xxyz", "b": "uvvv"})).loader() as loader:
+        assert loader.classes == [] and loader.classes_of("a") == ["x", "y", "z"]
     with mr.synthetic(samples=3, shape=[2]).loader() as loader:
         assert loader.classes == []
     del tmp_path
@@ -273,3 +404,39 @@ def test_too_many_classes_are_left_to_the_fingerprint(folder):
     for length, there in ((100, True), (900, True), (20000, False)):
         with write_list(folder, [name * length for name in "abcd"]).batch(2).loader() as loader:
             assert len(loader.classes) == 4 and ("classes" in loader.state_dict()) == there
+
+
+# ---- Conditions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("condition,want", [
+    ("kind == b", [0, 2]), ("kind != b", [1, 3]), ("kind == 'a, or not'", [1]), ('kind == "a, or not"', [1]),
+    ("kind!=b and age > 3", [3]), ("age > 3 and kind == b", [2]), ("kind == 1", [0, 2]), ("tag == 3d", [1]),
+    ("tag == '7'", [2])])
+def test_conditions_by_the_names_of_classes(condition, want, folder):
+    rows = {**ROWS, "tag": ["x", "3d", "7", "y"]}
+    pipeline = mr.files(path=folder, labels=write_table(folder, ".jsonl", rows=rows)).where(condition).shuffle(False)
+    with pipeline.batch(4).loader(epochs=1) as loader:
+        assert next(loader).samples.tolist() == want
+
+
+@pytest.mark.parametrize("condition,said,hint", [
+    ("kind == bb", 'field "kind" has no class "bb"', 'did you mean "b"?'),
+    ("kind < b", "names of classes have no order", "=="), ("age == b", 'field "age" has numbers, and no classes', "number"),
+    ("kind ==", "is not a condition", "name of a class"), ("kind == 'b", "is not a condition", "name of a class"),
+    ("knid == b", 'has no field "knid"', 'did you mean "kind"?'),
+    ("box == 1", 'field "box" is int64', "a view compares numbers")])
+def test_conditions_that_cannot_be_asked(condition, said, hint, folder):
+    pipeline = mr.files(path=folder, labels=write_table(folder, ".jsonl")).where(condition)
+    with pytest.raises(ValueError) as caught:
+        pipeline.loader()
+    assert said in str(caught.value) and hint in caught.value.hint
+
+
+def test_conditions_on_text_say_what_to_do(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": "x", "n": 1}\n{"a": "y", "n": 2}\n')
+    with pytest.raises(ValueError, match='field "a" is .*, not a single number') as caught:
+        mr.lines(tmp_path / "a.jsonl").where("a == x").loader()
+    assert "names of classes, which come from folders" in caught.value.hint
+    with mr.lines(tmp_path / "a.jsonl").where("n == 2").loader() as loader:
+        assert next(loader)["n"].tolist() == [2]

@@ -230,6 +230,20 @@ def test_padding_wastes_less_by_length():
     assert filled(plain) < 0.7 < 0.85 < filled(plain.bucket("tokens"))
 
 
+def test_lanes_do_not_make_groups_less_alike(tmp_path):
+    """What lies in blocks is shuffled in 8 lanes, which divide a batch of 32 and not one of 31."""
+    own = np.random.default_rng(4).lognormal(4.5, 0.7, 6400).astype(int)
+    (tmp_path / "t.jsonl").write_text("".join(f'{{"tokens": "{"x" * n}", "i": {i}}}\n' for i, n in enumerate(own)))
+    source = mr.lines(str(tmp_path / "t.jsonl"), block_bytes="40KB").fields(["i"]).remainder("drop")
+
+    def wasted(batch_of, **terms):
+        steps = [own[np.asarray(batch["i"])] for batch in batches(source.batch(batch_of).bucket("tokens", **terms))]
+        assert len(steps) == 6400 // batch_of
+        return 1 - sum(s.sum() for s in steps) / sum(s.max() * len(s) for s in steps)
+    alike = wasted(31)
+    assert wasted(32) < 1.1 * alike < 1.5 * alike < wasted(32, lanes=True)
+
+
 def test_groups_are_those_of_sorting_a_stretch():
     """Of a stretch of 4 batches each is a quarter by length, whatever their order."""
     for batch_of in (4, 5):

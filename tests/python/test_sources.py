@@ -710,6 +710,47 @@ def test_lines_damage(tmp_path):
             False)
 
 
+BAD_LINES = [('[1]', "is not a JSON object: it is another value"), ('{"a": 1', "is not a JSON object: "),
+             ('{"a": 99999999999999999999}', "has a number that is too large: too big integer"),
+             ('{"a": 1e999}', "has a number that is too large: real number overflow")]
+
+
+@pytest.mark.parametrize("bad,says", BAD_LINES)
+@pytest.mark.parametrize("place", [1, 3, 40, 1500])
+@pytest.mark.parametrize("declared", [[], ["a:int64"]])
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz"])
+def test_bad_lines_of_json_are_named_or_skipped(bad, says, place, declared, ending, tmp_path):
+    """Also among the lines that types are found by; empty lines count as lines and not as rows."""
+    rows = [f'{{"a": {i}}}' for i in range(2000)]
+    rows[place - 1] = bad
+    path = tmp_path / f"x{ending}"
+    text = "\n".join([*rows[:place - 1], "", "", *rows[place - 1:]]) + "\n"
+    path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+    source = {"lines": {"path": str(path), "fields": declared, "block_bytes": 200}}
+    with pytest.raises(mrlib.MrError) as caught:
+        samples_of(source, False)
+    assert f"line {place + 2} {says}" in str(caught.value) and f"x{ending}" in str(caught.value)
+    with mrlib.Loader({"source": source, "batch": 1, "on_error": "skip", "epochs": 1}) as loader:
+        assert len({s for b in loader for s in b.samples}) == 1999
+        assert [s[2] for s in loader.skips()] == [place - 1]
+
+
+def test_lines_without_any_object_name_the_first(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('\n[\n {"a": 1},\n {"a": 2}\n]\n')
+    with pytest.raises(mrlib.MrError, match="line 2 is not a JSON object") as caught:
+        samples_of({"lines": {"path": str(path)}}, False)
+    assert "no list around them" in str(caught.value) and "x.json" in str(caught.value)
+
+
+def test_bad_lines_of_csv_are_named(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('a,b\n1,"two\nlines"\n\nx,3\n4,5\n')
+    refused({"lines": {"path": str(path), "fields": ["a:int64"], "block_bytes": 1}}, "line 5: column a is missing or not int64")
+    path.write_text('a,b\n1,"two\nlines"\n\n2,"open\n4,5\n')
+    refused({"lines": {"path": str(path), "fields": ["a:int64"]}}, "line 5 has a quote that is not closed")
+
+
 # ---- Bombs, and damage in what is compressed or mapped ----------------------------------------
 
 

@@ -192,16 +192,27 @@ TEST(ops_on_several_fields_are_written_out_as_they_were) {
 TEST(random_ops_that_draw_apart_are_told) {
     table_rig *table = table_new(3);
     mr_source_class source;
-    mr_pipeline *p = pair_pipeline(
-        table, &source,
-        "{\"source\": \"table\", \"kinds\": {\"c7\": \"mask\"}, \"ops\": [{\"decode_image\": "
-        "{\"field\": \"*\"}}, \"random_flip\", {\"random_flip\": {\"field\": [\"c1\", "
-        "\"c2\"]}}]}");
-    CHECK_HAS(mr_pipeline_warning(p, 0), "kinds has \"c7\"");
-    CHECK_HAS(mr_pipeline_warning(p, 1), "random_flip is given twice, for c0 and for c1");
-    CHECK_HAS(mr_pipeline_warning(p, 1), "{\"random_flip\": {\"field\": [\"c0\", \"c1\"], ...}}");
-    CHECK(mr_pipeline_warning(p, 2) == NULL);
+    mr_pipeline *p =
+        pair_pipeline(table, &source,
+                      "{\"source\": \"table\", \"ops\": [{\"decode_image\": {\"field\": \"*\"}}, "
+                      "\"random_flip\", {\"random_flip\": {\"field\": [\"c1\", \"c2\"]}}]}");
+    CHECK_HAS(mr_pipeline_warning(p, 0), "random_flip is given twice, for c0 and for c1");
+    CHECK_HAS(mr_pipeline_warning(p, 0), "{\"random_flip\": {\"field\": [\"c0\", \"c1\"], ...}}");
+    CHECK(mr_pipeline_warning(p, 1) == NULL);
     mr_pipeline_free(p);
+    free(table);
+}
+
+TEST(kinds_of_no_field_are_refused_with_those_there_are) {
+    table_rig *table = table_new(3);
+    mr_source_class source = table_source(table);
+    mr_pipeline *p = NULL;
+    mr_error err = MR_ERROR_INIT;
+    const char *json = "{\"source\": \"table\", \"kinds\": {\"c7\": \"mask\"}}";
+    CHECK_INT(table_parse(&p, &source, json, &err), ==, MR_E_PARAM);
+    CHECK_HAS(err.text, "kinds has \"c7\", but there is no such field");
+    CHECK_HAS(err.hint, "fields: c0, c1, c2");
+    CHECK_TEXT(err.where, "$.kinds.c7");
     free(table);
 }
 

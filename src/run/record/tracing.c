@@ -101,7 +101,7 @@ static char *header_text(const mr_loader *loader) {
         "started_monotonic_ns", (json_int_t)clock->start_ns, "started_unix_ns",
         (json_int_t)clock->start_epoch, "pipeline", document, "setup", setup_json(loader), "ops",
         ops_json(loader, &lost), "tracks", mr_trace_tracks(&loader->tracks, &lost), "classes",
-        mr_loader_classes_of(loader, "label", &lost));
+        mr_loader_classes_of(loader, "", &lost));
     mr_free(document);
     header = mr_json_whole(header, lost);
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
