@@ -573,6 +573,7 @@ static void free_parts(mr_loader *loader) {
     mr_exchange_close(loader->exchange);
     mr_peers_close(loader->peers, loader->n_taken == loader->n_steps && loader->final == MR_OK);
     mr_locality_free(loader->locality);
+    mr_loader_free_foresight(loader);
     mr_far_origin_close(loader->far);
     mr_raw_tier_close(loader->raw);
     mr_tracks_free(&loader->tracks);

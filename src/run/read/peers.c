@@ -106,6 +106,8 @@ void mr_peers_close(mr_peers *x, bool delivered) {
     mr_letters_free(x);
     mr_items_free(&x->here);
     mr_items_free(&x->wanted);
+    mr_items_free(&x->came);
+    mr_pushes_free(x);
     for (int32_t r = 0; x->peers && r < x->config.world; r++) {
         free(x->peers[r].asks);
     }

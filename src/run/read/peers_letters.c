@@ -15,7 +15,7 @@ static void put_in_line(mr_peers *x, letter *l) {
     pthread_cond_signal(&x->mail);
 }
 
-/* What may be left unsaid: signs of life, and samples that were offered. */
+/* What may be left unsaid: signs of life, samples that were offered, and what nobody asked for. */
 static void say_later(mr_peers *x, int32_t to, kind what) {
     if (what == GIVE || what == NOT_HERE) {
         x->peers[to].unsaid |= 1u << NOT_HERE;
@@ -52,18 +52,20 @@ void mr_letters_post_word(mr_peers *x, int32_t to, kind what, int64_t item) {
     (void)mr_letters_post(x, to, &h, NULL, 0, NULL);
 }
 
-void mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g) {
+bool mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g) {
     const head h = {.magic = MAGIC,
                     .kind = what,
                     .item = item,
                     .hash = {g->hash.low, g->hash.high},
                     .form = g->form};
     atomic_fetch_add(&g->references, 1);
-    if (mr_letters_post(x, to, &h, mr_goods_bytes(g), g->size, g)) {
+    bool posted = mr_letters_post(x, to, &h, mr_goods_bytes(g), g->size, g);
+    if (posted) {
         x->counts.sent++;
         x->counts.bytes_out += (int64_t)g->size;
         x->offered += what == KEEP ? (int64_t)g->size : 0;
     }
+    return posted;
 }
 
 void mr_letters_post_unsaid(mr_peers *x) {
