@@ -240,6 +240,7 @@ static inline bool rig_open_peers(peers_rig *r) {
                               .locality = r->locality,
                               .rank = 0,
                               .world = RIG_WORLD,
+                              .foresees = true,
                               .track = mr_tracks_add(&r->tracks, MR_TRACK_READER),
                               .link = &rig_link};
     config.terms.share = r->pipeline->share;

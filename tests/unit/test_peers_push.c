@@ -137,7 +137,8 @@ TEST(bytes_that_are_pushed_and_not_taken_are_bounded) {
     mr_peers_foresee(rig.peers, 2, own, 3);
     wait_sent(2, PUSH, own[0]);
     wait_sent(2, PUSH, own[1]);
-    mr_peers_foresee(rig.peers, 1, own, 1); /* has a window of its own */
+    const int64_t again[] = {own[0], own[0]}; /* it has asked once */
+    mr_peers_foresee(rig.peers, 1, again, 2); /* has a window of its own */
     wait_sent(1, PUSH, own[0]);
     CHECK(!rig_was_sent(&rig, 2, PUSH, own[2]));
     say_item(2, ~own[2]); /* which was not pushed */

@@ -75,7 +75,6 @@ mr_status mr_peers_open(mr_peers **out, const mr_peers_config *config, mr_error 
     }
     x->config = *config;
     x->last_job = &x->first_job;
-    x->last_letter = &x->first_letter;
     x->warned = WARN_SECONDS;
     init_locks(x);
     mr_status status = open_parts(x, err);

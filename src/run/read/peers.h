@@ -30,6 +30,7 @@ typedef struct mr_peers_terms {
     int64_t seed, batch, epochs, first_epoch, first_position;
     mr_share_terms share;
     int32_t remainder;
+    int32_t shuffle; /* which children are shuffled: fingerprints have the rest of it */
 } mr_peers_terms;
 
 typedef struct mr_peers_config {
@@ -37,6 +38,7 @@ typedef struct mr_peers_config {
     const mr_children *children;
     const mr_locality *locality;
     int32_t rank, world;
+    bool foresees; /* mr_peers_foresee will be called */
     mr_peers_terms terms;
     mr_track *track;                  /* of the thread that speaks with the others */
     const struct mr_link_class *link; /* (optional) in place of the one that the URL names */

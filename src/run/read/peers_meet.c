@@ -81,6 +81,7 @@ static const char *difference_of(const mr_peers_terms *a, const mr_peers_terms *
            : a->epochs != b->epochs                                  ? "number of epochs"
            : a->first_epoch != b->first_epoch || a->first_position != b->first_position
                ? "state to go on from"
+           : a->shuffle != b->shuffle          ? "shuffle"
            : a->remainder != b->remainder      ? "remainder"
            : !same_share(&a->share, &b->share) ? "share"
                                                : NULL;

@@ -92,6 +92,10 @@ typedef struct letter {
     bool is_spare; /* a peer's: never freed */
 } letter;
 
+typedef struct line {
+    letter *first, **last;
+} line;
+
 typedef struct peer {
     bool done;           /* it needs nothing more */
     bool left, left_too; /* it has said goodbye; it knows that we have */
@@ -125,13 +129,13 @@ struct mr_peers {
     table here, wanted, came; /* came: pushed by others, and not taken yet */
     peer *peers;
     mr_peer_entry *first_job, **last_job;
-    letter *first_letter, **last_letter;
-    int64_t in_flight;      /* bytes */
-    int64_t offered;        /* bytes of samples on their way to their owners */
-    int32_t lost;           /* the rank whose loss is to be told */
-    bool is_short;          /* there was no memory to ask */
-    int64_t answering;      /* threads that answer loads */
-    bool has_due, foresees; /* something may be pushed; the plan's owner says what */
+    line words, parcels; /* parcels have goods; words do not wait for them */
+    int64_t in_flight;   /* bytes */
+    int64_t offered;     /* bytes of samples on their way to their owners */
+    int32_t lost;        /* the rank whose loss is to be told */
+    bool is_short;       /* there was no memory to ask */
+    int64_t answering;   /* threads that answer loads */
+    bool has_due;        /* something may be pushed */
     int32_t next_push;
     bool has_asks, stopping, drained, closing, leaving, ended, failed;
     bool lingers;    /* all was delivered here */
@@ -162,6 +166,8 @@ void mr_letters_post_word(mr_peers *x, int32_t to, kind what, int64_t item);
 bool mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g);
 void mr_letters_post_unsaid(mr_peers *x);
 void mr_letters_end(mr_peers *x, letter *l); /* it went out, or never will */
+letter *mr_letters_take(line *from);         /* the first; NULL: there is none */
+void mr_letters_drop_goods(mr_peers *x);     /* those that were not sent */
 void mr_letters_free(mr_peers *x);
 
 bool mr_load_fits_goods(const mr_load *load, size_t size);

@@ -105,7 +105,6 @@ static bool is_ours_to_push(const mr_peers *x, int32_t rank, int64_t item) {
 
 void mr_peers_foresee(mr_peers *x, int32_t rank, const int64_t *items, int64_t n) {
     pthread_mutex_lock(&x->lock);
-    x->foresees = true;
     for (int64_t i = 0; i < n && !x->stopping && !x->peers[rank].left; i++) {
         if (is_ours_to_push(x, rank, items[i])) {
             foresee(x, rank, items[i]);
@@ -160,7 +159,7 @@ bool mr_pushes_asked(mr_peers *x, int64_t item, int32_t by, bool insists) {
         e->times++;
     } else if (e && !is_under_way) {
         pass(x, p, e);
-    } else if (!e && x->foresees && is_ours_to_push(x, by, item)) {
+    } else if (!e && x->config.foresees && is_ours_to_push(x, by, item)) {
         (void)promise(p, item, EARLY);
     }
     return is_under_way;

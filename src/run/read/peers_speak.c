@@ -44,27 +44,29 @@ static void post_asks(mr_peers *x) {
     x->has_asks = x->is_short = false;
 }
 
+/* Of goods. */
 static bool may_send(const mr_peers *x, const letter *l) {
-    bool fits_in = !l->goods || x->in_flight == 0 ||
-                   x->in_flight + (int64_t)l->message.size <= x->max_in_flight;
-    return fits_in && (x->rate <= 0 || !l->goods || mr_peers_now() >= x->paid_until);
+    bool fits_in = x->in_flight == 0 || x->in_flight + (int64_t)l->message.size <= x->max_in_flight;
+    return fits_in && (x->rate <= 0 || mr_peers_now() >= x->paid_until);
+}
+
+/* With the lock held. Words first, then what is asked for, then what will be. */
+static letter *choose_letter(mr_peers *x) {
+    if (x->words.first) {
+        return mr_letters_take(&x->words);
+    }
+    if (!x->parcels.first) {
+        (void)mr_pushes_post_next(x);
+    }
+    return x->parcels.first && may_send(x, x->parcels.first) ? mr_letters_take(&x->parcels) : NULL;
 }
 
 static letter *take_letter(mr_peers *x) {
     pthread_mutex_lock(&x->lock);
     mr_letters_post_unsaid(x);
     post_asks(x);
-    if (!x->first_letter) { /* what is asked for goes first */
-        (void)mr_pushes_post_next(x);
-    }
-    letter *l = x->first_letter;
-    if (l && may_send(x, l)) {
-        x->first_letter = l->next;
-        x->last_letter = x->first_letter ? x->last_letter : &x->first_letter;
-        x->in_flight += (int64_t)l->message.size;
-    } else {
-        l = NULL;
-    }
+    letter *l = choose_letter(x);
+    x->in_flight += l ? (int64_t)l->message.size : 0;
     pthread_mutex_unlock(&x->lock);
     return l;
 }
@@ -457,8 +459,8 @@ static void nap(mr_peers *x, int64_t *nanoseconds) {
     t.tv_nsec += (long)*nanoseconds;
     t.tv_sec += t.tv_nsec / 1000000000;
     t.tv_nsec %= 1000000000;
-    bool idle = (!x->has_asks || x->is_short) &&
-                (x->first_letter ? !may_send(x, x->first_letter) : !x->has_due);
+    bool idle = (!x->has_asks || x->is_short) && !x->words.first &&
+                (x->parcels.first ? !may_send(x, x->parcels.first) : !x->has_due);
     if (idle) {
         pthread_cond_timedwait(&x->mail, &x->lock, &t);
     }
@@ -497,7 +499,7 @@ static void drain(mr_peers *x) {
 
 static bool all_left(mr_peers *x) {
     pthread_mutex_lock(&x->lock);
-    bool all = !x->first_letter && x->answering == 0;
+    bool all = !x->words.first && !x->parcels.first && x->answering == 0;
     for (int32_t r = 0; all && r < x->config.world; r++) {
         const peer *p = &x->peers[r];
         all = r == x->config.rank || p->left || p->left_too;
@@ -524,6 +526,9 @@ static void speak(mr_peers *x, rhythm *own) {
 static void tell_all(mr_peers *x, kind what) {
     pthread_mutex_lock(&x->lock);
     x->leaving = what == BYE;
+    if (x->leaving) {
+        mr_letters_drop_goods(x);
+    }
     for (int32_t r = 0; r < x->config.world; r++) {
         if (r != x->config.rank) {
             mr_letters_post_word(x, r, what, 0);
