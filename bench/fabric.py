@@ -73,6 +73,31 @@ def namespaces(ranks):
         subprocess.run(["ip", "link", "del", bridge], capture_output=True, check=False)
 
 
+def figures_of(paths):
+    """What the ranks have told; None: not all have yet."""
+    lines = []
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+            lines += [json.loads(line) for line in file if line.startswith("{") and line.endswith("}\n")]
+    return lines if len(lines) == len(paths) else None
+
+
+def finish(command, env, paths):
+    """Waits for ranks, but not long once all have told their figures: MPICH 4.0 over TCP now and then never comes back from MPI_Finalize."""
+    patience = 5
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as ranks:
+        while patience > 0 and ranks.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                ranks.wait(timeout=1)
+            patience -= figures_of(paths) is not None
+        ranks.terminate()
+        said = ranks.stderr.read()
+    lines = figures_of(paths)
+    if lines is None:
+        sys.exit(f"{' '.join(command)}: {said}")
+    return lines
+
+
 def run(folder, ranks, share, fabric, times, throttle):
     batch = 64 * ranks
     document = {"source": {"files": {"path": f"{folder}/data", "extensions": []}}, "ops": [], "batch": batch,
@@ -88,13 +113,11 @@ def run(folder, ranks, share, fabric, times, throttle):
     command += ["sh", "-c", own_file, f"{build}/millrace", "run", path,
                 "--json", "--quiet", "--no-digest", "--threads", "1", "--io", "pread", "--epochs", str(times)]
     command += ["--fabric", fabric] if fabric and ranks > 1 else []
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {done.stderr}")
-    lines = []
-    for rank in range(ranks):
-        with open(f"{path}.{rank}", encoding="utf-8") as out:
-            lines += [json.loads(line) for line in out if line.startswith("{")]
+    told = [f"{path}.{rank}" for rank in range(ranks)]
+    for old in told:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(old)
+    lines = finish(command, env, told)
     fabrics = [line["fabric"] for line in lines if line.get("fabric")]
     return (max(line["seconds"] for line in lines), sum(line["bytes_read"] for line in lines),
             sum(f["bytes_in"] for f in fabrics), sum(f["messages"] for f in fabrics))

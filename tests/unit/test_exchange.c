@@ -205,6 +205,40 @@ TEST(a_server_that_stands_still_changes_nothing) {
     check_day(freeze, thaw);
 }
 
+static void die(void *user, int64_t n) {
+    (void)user;
+    if (n == 3) {
+        kill(getpid(), SIGKILL);
+    }
+}
+
+/* Another process of the same job, in the middle of its run. */
+static void run_until_killed(int port, bool with_cache) {
+    const rig_hook hook = {die, NULL};
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        run_at(port, with_cache, &hook);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST(a_rank_that_is_killed_changes_nothing_for_others) {
+    for (int with_cache = 0; with_cache < 2; with_cache++) {
+        rig_result without = plain(with_cache);
+        redis_server server = redis_begin("--maxmemory", "100mb");
+        run_until_killed(server.port, with_cache);
+        forget_store(); /* the others are other nodes */
+        rig_result result = run_at(server.port, with_cache, NULL);
+        CHECK_TEXT(result.digest, without.digest);
+        CHECK_INT(result.traffic.damaged, ==, 0);
+        redis_end(&server);
+    }
+    forget_store();
+}
+
 static void fill(redis_server *s) {
     redis_tell(s, "CONFIG SET maxmemory 1");
 }
