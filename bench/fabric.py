@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ranks gain that send each other what they keep; writes docs/benchmarks_fabric.md.
 
-    bench/fabric.py [BUILD] [MB] [ROUNDS]
+    bench/fabric.py [BUILD] [MB] [ROUNDS] [--namespaces]
 
-Open MPI on this machine; storage is slowed down to 100 MB/s for all ranks together (preload/throttle.c). An epoch after the
+Open MPI on this machine, through shared memory; --namespaces: also MPICH over TCP between network namespaces, one for each
+rank, whose links (veth) carry 1 GB/s (tc tbf). That needs root, ip, tc and mpirun.mpich; where it cannot be made it is left out.
+ storage is slowed down to 100 MB/s for all ranks together (preload/throttle.c). An epoch after the
 first is the difference between a run of 1 epoch and one of 9, over 8; all kinds take turns, and the median counts. The
 model is T = max(bytes from storage / rate, T of the same run with storage that is not slowed down).
 """
+import contextlib
 import json
 import math
 import os
@@ -17,12 +20,82 @@ import sys
 import tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
-build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/release")
-megabytes = int(sys.argv[2]) if len(sys.argv) > 2 else 100
-rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+arguments = [word for word in sys.argv[1:] if not word.startswith("--")]
+build = os.path.abspath(arguments[0] if arguments else "build/release")
+megabytes = int(arguments[1]) if len(arguments) > 1 else 100
+rounds = int(arguments[2]) if len(arguments) > 2 else 3
 size, rate, epochs = 100_000, 100e6, 9
 # Liu, Nicolae et al., ThetaGPU, ResNet-50: seconds from the parallel file system and from /dev/shm, by GPUs.
 published = {1: (36247, 15263), 4: (8345, 3852), 8: (4298, 1975), 16: (2709, 1038), 32: (1744, 576), 64: (1209, 364)}
+
+
+def in_shared_memory(ranks):
+    env = dict(os.environ, OMPI_MCA_btl="self,vader", OMPI_MCA_pml="ob1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
+               OMPI_MCA_oob_tcp_if_include="lo")
+    return env, ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)]
+
+
+def in_namespaces(ranks):
+    """A node of its own for each rank: nothing but TCP between them. Hydra speaks with its ranks through sockets that they inherit."""
+    env = dict(os.environ, UCX_TLS="tcp,self", UCX_NET_DEVICES="eth0", MPIR_CVAR_NOLOCAL="1")
+    return env, ["mpirun.mpich", "-n", str(ranks), "sh", "-c", f'exec ip netns exec {space}"$PMI_RANK" "$0" "$@"']
+
+
+start = in_shared_memory
+space, bridge = f"mr{os.getpid()}-", f"mr{os.getpid()}br"
+
+
+def command_line(text):
+    done = subprocess.run(text.split(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError(f"{text}: {done.stderr.strip()}")
+
+
+@contextlib.contextmanager
+def namespaces(ranks):
+    """Raises OSError where they cannot be made; nothing is left behind."""
+    try:
+        command_line(f"ip link add {bridge} type bridge")
+        command_line(f"ip link set {bridge} up")
+        for rank in range(ranks):
+            inside = f"ip netns exec {space}{rank}"
+            command_line(f"ip netns add {space}{rank}")
+            command_line(f"ip link add {bridge}{rank} type veth peer name eth0 netns {space}{rank}")
+            command_line(f"ip link set {bridge}{rank} master {bridge} up")
+            command_line(f"{inside} ip addr add 10.213.7.{rank + 1}/24 dev eth0")
+            command_line(f"{inside} ip link set eth0 up")
+            command_line(f"{inside} ip link set lo up")
+            command_line(f"{inside} tc qdisc add dev eth0 root tbf rate 8gbit burst 4mb latency 50ms")
+        yield
+    finally:
+        for rank in range(ranks):
+            subprocess.run(["ip", "netns", "del", f"{space}{rank}"], capture_output=True, check=False)
+        subprocess.run(["ip", "link", "del", bridge], capture_output=True, check=False)
+
+
+def figures_of(paths):
+    """What the ranks have told; None: not all have yet."""
+    lines = []
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+            lines += [json.loads(line) for line in file if line.startswith("{") and line.endswith("}\n")]
+    return lines if len(lines) == len(paths) else None
+
+
+def finish(command, env, paths):
+    """Waits for ranks, but not long once all have told their figures: MPICH 4.0 over TCP now and then never comes back from MPI_Finalize."""
+    patience = 5
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as ranks:
+        while patience > 0 and ranks.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                ranks.wait(timeout=1)
+            patience -= figures_of(paths) is not None
+        ranks.terminate()
+        said = ranks.stderr.read()
+    lines = figures_of(paths)
+    if lines is None:
+        sys.exit(f"{' '.join(command)}: {said}")
+    return lines
 
 
 def run(folder, ranks, share, fabric, times, throttle):
@@ -32,22 +105,19 @@ def run(folder, ranks, share, fabric, times, throttle):
     path = f"{folder}/{share}.{ranks}.json"
     with open(path, "w") as out:
         json.dump(document, out)
-    env = dict(os.environ, OMPI_MCA_btl="self,vader", OMPI_MCA_pml="ob1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
-               OMPI_MCA_oob_tcp_if_include="lo")
-    wrap = ["-x", f"LD_PRELOAD={folder}/throttle.so", "-x", f"THROTTLE_FILE={folder}/clock",
-            "-x", f"THROTTLE_RATE={rate}"] if throttle else []
+    env, command = start(ranks)
+    if throttle:
+        command += ["env", f"LD_PRELOAD={folder}/throttle.so", f"THROTTLE_FILE={folder}/clock", f"THROTTLE_RATE={rate}"]
     # mpirun forwards pieces of lines, and mixes those of several ranks
-    own_file = f'exec "$0" "$@" >{path}.$OMPI_COMM_WORLD_RANK'
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", *wrap, "-n", str(ranks), "sh", "-c", own_file, f"{build}/millrace", "run", path,
-               "--json", "--quiet", "--no-digest", "--threads", "1", "--io", "pread", "--epochs", str(times)]
+    own_file = f'exec "$0" "$@" >{path}.${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}'
+    command += ["sh", "-c", own_file, f"{build}/millrace", "run", path,
+                "--json", "--quiet", "--no-digest", "--threads", "1", "--io", "pread", "--epochs", str(times)]
     command += ["--fabric", fabric] if fabric and ranks > 1 else []
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {done.stderr}")
-    lines = []
-    for rank in range(ranks):
-        with open(f"{path}.{rank}", encoding="utf-8") as out:
-            lines += [json.loads(line) for line in out if line.startswith("{")]
+    told = [f"{path}.{rank}" for rank in range(ranks)]
+    for old in told:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(old)
+    lines = finish(command, env, told)
     fabrics = [line["fabric"] for line in lines if line.get("fabric")]
     return (max(line["seconds"] for line in lines), sum(line["bytes_read"] for line in lines),
             sum(f["bytes_in"] for f in fabrics), sum(f["messages"] for f in fabrics))
@@ -93,6 +163,26 @@ def four_ranks(folder, n):
                  f"{moves[name]:.1%}" if name in moves else "", f"{messages / steps:.0f}" if messages else "",
                  f"{moved / messages:.0f}" if messages else ""]
         yield "| " + " | ".join(words) + " |"
+
+
+def over_links(folder, n):
+    global start
+    try:
+        with namespaces(4):
+            start = in_namespaces
+            check = subprocess.run([*start(4)[1], f"{build}/millrace", "fabric", "check", "mpi"], env=start(4)[0], capture_output=True,
+                                   text=True, check=False)
+            rows = [line.split() for line in check.stdout.splitlines() if line.startswith("rank")]
+            if check.returncode != 0 or not rows:
+                raise OSError(check.stderr.strip())
+            links = [f"{row[-4]} {row[-3]} and {row[-2]} {row[-1]}" for row in rows]
+            yield ("\n# The same between network namespaces\n\nEach rank has a network namespace of its own; MPICH over TCP, links of 1 GB/s (veth, "
+                   f"tc tbf). `millrace fabric check mpi` there: {'; '.join(links)}.\n")
+            yield from four_ranks(folder, n)
+    except OSError as error:
+        print(f"network namespaces cannot be used here, so that table is left out: {error}", file=sys.stderr)
+    finally:
+        start = in_shared_memory
 
 
 def by_ranks(folder, n):
@@ -143,6 +233,8 @@ def page(folder, n):
     yield from four_ranks(folder, n)
     yield from by_ranks(folder, n)
     yield from simulated(folder)
+    if "--namespaces" in sys.argv:
+        yield from over_links(folder, n)
 
 
 def main():

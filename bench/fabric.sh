@@ -1,4 +1,6 @@
 #!/bin/sh
-# fabric.sh MILLRACE: ranks that send each other what they keep; writes docs/benchmarks_fabric.md.
+# fabric.sh MILLRACE [--namespaces]: ranks that send each other what they keep; writes docs/benchmarks_fabric.md.
 set -eu
-exec python3 "$(dirname "$0")/fabric.py" "$(dirname "$1")"
+build=$(dirname "$1")
+shift
+exec python3 "$(dirname "$0")/fabric.py" "$build" "$@"

@@ -240,7 +240,7 @@ static json_t *traffic_json(const mr_outcome *report) {
                    {"samples", t.samples}, {"damaged", t.damaged},     {"offered", t.offered},
                    {"kept", t.kept},       {"bytes_out", t.bytes_out}, {"full", t.full},
                    {"dropped", t.dropped}, {"failures", t.failures},   {"servers", t.servers},
-                   {"servers_up", t.up},   {"messages", t.messages}};
+                   {"servers_up", t.up},   {"messages", t.messages},   {"pushed", t.pushed}};
     json_t *object = json_object();
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         json_object_set_new(object, figures[i].name, json_integer(figures[i].value));

@@ -27,7 +27,7 @@ static given gifts[MOST];
 static int n_gifts;
 
 static void note_gift(const head *h, const uint8_t *body, size_t size) {
-    if (h->kind == GIVE && n_gifts < MOST) {
+    if ((h->kind == GIVE || h->kind == PUSH) && n_gifts < MOST) {
         gifts[n_gifts++] = (given){h->item, size, mr_hash(body, size)};
     }
 }

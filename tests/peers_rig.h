@@ -13,7 +13,10 @@
 
 #include "run/read/peers_parts.h"
 
-enum { RIG_FILES = 24, RIG_WORLD = 3, RIG_SIZE = 100 };
+#ifndef RIG_FILES
+#define RIG_FILES 24
+#endif
+enum { RIG_WORLD = 3, RIG_SIZE = 100 };
 
 typedef struct rig_message {
     struct rig_message *next;
@@ -29,6 +32,7 @@ typedef struct rig_list {
 } rig_list;
 
 typedef struct peers_rig {
+    const char *url; /* (optional) */
     char folder[64];
     mr_pipeline *pipeline;
     mr_children children;
@@ -189,7 +193,7 @@ static inline void rig_files(peers_rig *r) {
         abort();
     }
     for (int64_t i = 0; i < RIG_FILES; i++) {
-        snprintf(path, sizeof path, "%s/%02d.bin", r->folder, (int)i);
+        snprintf(path, sizeof path, "%s/%04d.bin", r->folder, (int)i);
         rig_content(i, bytes);
         FILE *file = fopen(path, "wb");
         fwrite(bytes, 1, sizeof bytes, file);
@@ -231,11 +235,12 @@ static inline bool rig_open_data(peers_rig *r, const char *share) {
 /* This rank is number 0. */
 static inline bool rig_open_peers(peers_rig *r) {
     mr_error err = MR_ERROR_INIT;
-    mr_peers_config config = {.url = "mpi?linger=0",
+    mr_peers_config config = {.url = r->url ? r->url : "mpi?linger=0",
                               .children = &r->children,
                               .locality = r->locality,
                               .rank = 0,
                               .world = RIG_WORLD,
+                              .foresees = true,
                               .track = mr_tracks_add(&r->tracks, MR_TRACK_READER),
                               .link = &rig_link};
     config.terms.share = r->pipeline->share;
@@ -296,7 +301,7 @@ static inline void rig_close_data(peers_rig *r) {
     mr_tracks_free(&r->tracks);
     mr_pipeline_free(r->pipeline);
     for (int i = 0; i < RIG_FILES; i++) {
-        snprintf(path, sizeof path, "%s/%02d.bin", r->folder, i);
+        snprintf(path, sizeof path, "%s/%04d.bin", r->folder, i);
         unlink(path);
     }
     rmdir(r->folder);

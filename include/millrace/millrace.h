@@ -503,6 +503,7 @@ typedef struct mr_traffic {
     int64_t failures;                 /* connections that were refused, lost or too slow */
     int32_t servers, up;
     int64_t messages; /* between ranks: that went out, of all kinds; else 0 */
+    int64_t pushed;   /* of those found: that came before they were asked for; else 0 */
 } mr_traffic;
 
 MR_API mr_status mr_loader_traffic(const mr_loader *loader, mr_traffic *out);

@@ -799,13 +799,14 @@ static PyObject *loader_traffic(PyObject *object, PyObject *unused) {
     if (mr_loader_traffic(self->loader, &t) != MR_OK) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue(
-        "{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:i,s:i,s:L}", "asked", (long long)t.asked,
-        "found", (long long)t.found, "bytes_in", (long long)t.bytes_in, "samples",
-        (long long)t.samples, "damaged", (long long)t.damaged, "offered", (long long)t.offered,
-        "kept", (long long)t.kept, "bytes_out", (long long)t.bytes_out, "full", (long long)t.full,
-        "dropped", (long long)t.dropped, "failures", (long long)t.failures, "servers", t.servers,
-        "servers_up", t.up, "messages", (long long)t.messages);
+    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:i,s:i,s:L,s:L}", "asked",
+                         (long long)t.asked, "found", (long long)t.found, "bytes_in",
+                         (long long)t.bytes_in, "samples", (long long)t.samples, "damaged",
+                         (long long)t.damaged, "offered", (long long)t.offered, "kept",
+                         (long long)t.kept, "bytes_out", (long long)t.bytes_out, "full",
+                         (long long)t.full, "dropped", (long long)t.dropped, "failures",
+                         (long long)t.failures, "servers", t.servers, "servers_up", t.up,
+                         "messages", (long long)t.messages, "pushed", (long long)t.pushed);
 }
 
 static PyObject *loader_flush(PyObject *object, PyObject *unused) {

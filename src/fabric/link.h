@@ -7,14 +7,14 @@
  *
  * One thread uses a link at a time. Nothing waits but open and collect, and these no longer than
  * the timeout. Messages from one rank to another arrive in the order in which they were sent, but
- * for long bodies, which shorter messages may overtake. */
+ * for bodies above MR_LINK_SHORT, which later messages may overtake. */
 #ifndef MR_FABRIC_LINK_H
 #define MR_FABRIC_LINK_H
 
 #include <millrace/types.h>
 
 #define MR_LINK_ABI 1
-enum { MR_LINK_HEAD = 64, MR_LINK_WHY = 400 };
+enum { MR_LINK_HEAD = 64, MR_LINK_WHY = 400, MR_LINK_SHORT = 8 << 10 };
 
 typedef struct mr_link_message {
     int32_t peer; /* whom it goes to, or who sent it */

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEADS = 16, INLINE = 8 << 10, PIECE = 1 << 30, CHANNELS = 4096 };
+enum { HEADS = 16, PIECE = 1 << 30, CHANNELS = 4096 };
 
 /* A message on its way. */
 typedef struct operation {
@@ -33,7 +33,7 @@ typedef struct operation {
 typedef struct packet {
     unsigned char head[MR_LINK_HEAD];
     uint64_t size; /* of the body */
-    unsigned char body[INLINE];
+    unsigned char body[MR_LINK_SHORT];
 } packet;
 
 typedef struct mpi_link {
@@ -248,7 +248,7 @@ static bool start_send(mpi_link *link, operation *op, size_t short_size, char *w
 }
 
 static bool send_unlocked(mpi_link *link, const mr_link_message *m, char *why) {
-    size_t short_size = m->size <= INLINE ? m->size : 0;
+    size_t short_size = m->size <= MR_LINK_SHORT ? m->size : 0;
     uint64_t size = m->size;
     operation *op = calloc(1, sizeof *op);
     unsigned char *bytes = malloc(offsetof(packet, body) + short_size);
@@ -312,7 +312,7 @@ static int receive_body(mpi_link *link, operation *op) {
 static bool take_head(mpi_link *link, const packet *came, int length, int peer,
                       mr_link_event *event) {
     size_t behind = (size_t)length - offsetof(packet, body);
-    bool is_short = came->size <= INLINE;
+    bool is_short = came->size <= MR_LINK_SHORT;
     if ((size_t)length < offsetof(packet, body) || came->size > link->config.max_body ||
         behind != (is_short ? came->size : 0)) {
         return lose(event, peer);
@@ -575,7 +575,7 @@ static bool collect(void *state, const void *own, size_t size, void *all, char w
     int left = link->config.world - 1;
     double end = now() + link->config.timeout;
     bool *came = calloc((size_t)link->config.world, sizeof *came);
-    if (!came || size > INLINE || !send_to_all(link, own, size, why)) {
+    if (!came || size > MR_LINK_SHORT || !send_to_all(link, own, size, why)) {
         free(came);
         return false;
     }

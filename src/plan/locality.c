@@ -97,20 +97,23 @@ static void find_holders(mr_locality *l, int64_t slots) {
     }
 }
 
-mr_status mr_locality_portion(mr_locality *locality, mr_route_cursor *cursor, int64_t rank,
-                              int64_t i, mr_portion *portion, mr_pick *picks, mr_error *err) {
-    mr_locality *l = locality;
-    mr_slice step = mr_share_step_of(&l->share, rank, i);
-    const mr_positions all = {step.first, step.count, 1, 1};
-    MR_TRY(mr_route_list(cursor, (uint32_t)step.epoch, &all, l->picks, err));
-    find_holders(l, step.count);
-    mr_share_quotas(&l->share, &step, l->terms.ranks_per_node, l->quota);
-    mr_balance_step(l->balance, l->holder, step.count, l->quota);
-    *portion = mr_share_local(&l->share, &step, l->balance, l->terms.ranks_per_node, rank);
-    for (int64_t k = 0; k < portion->positions.count; k++) {
-        picks[k] = l->picks[portion->slots[k]];
-    }
+mr_status mr_locality_step(mr_locality *l, mr_route_cursor *cursor, const mr_slice *step,
+                           mr_error *err) {
+    const mr_positions all = {step->first, step->count, 1, 1};
+    MR_TRY(mr_route_list(cursor, (uint32_t)step->epoch, &all, l->picks, err));
+    find_holders(l, step->count);
+    mr_share_quotas(&l->share, step, l->terms.ranks_per_node, l->quota);
+    mr_balance_step(l->balance, l->holder, step->count, l->quota);
     return MR_OK;
+}
+
+mr_portion mr_locality_portion(const mr_locality *l, const mr_slice *step, int64_t rank,
+                               mr_pick *picks) {
+    mr_portion portion = mr_share_local(&l->share, step, l->balance, l->terms.ranks_per_node, rank);
+    for (int64_t k = 0; k < portion.positions.count; k++) {
+        picks[k] = l->picks[portion.slots[k]];
+    }
+    return portion;
 }
 
 /* ---- Opening ---- */

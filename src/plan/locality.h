@@ -41,9 +41,11 @@ int32_t mr_locality_copy_of(const mr_locality *locality, int64_t item, int32_t r
 bool mr_locality_keeps(const mr_locality *locality, int64_t item, int32_t copy);
 bool mr_locality_is_near(const mr_locality *locality, int64_t item, int64_t rank); /* on its node */
 
-/* Local, one thread: the portion of a rank in its i-th step, and its picks, which the caller has
- * room for; portion->slots is the locality's until the next call. */
-mr_status mr_locality_portion(mr_locality *locality, mr_route_cursor *cursor, int64_t rank,
-                              int64_t i, mr_portion *portion, mr_pick *picks, mr_error *err);
+/* Local, one thread: balances a step; then the portion of any rank in it, and its picks, which the
+ * caller has room for. portion.slots is the locality's until the next step. */
+mr_status mr_locality_step(mr_locality *locality, mr_route_cursor *cursor, const mr_slice *step,
+                           mr_error *err);
+mr_portion mr_locality_portion(const mr_locality *locality, const mr_slice *step, int64_t rank,
+                               mr_pick *picks);
 
 #endif

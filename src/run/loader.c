@@ -291,13 +291,22 @@ static mr_status open_workers(mr_loader *loader, const mr_options *options, mr_e
 }
 
 /* ---- Public: open ---- */
+static int32_t which_are_shuffled(const mr_children *children) {
+    uint32_t which = 0;
+    for (int32_t i = 0; i < children->n; i++) {
+        which = which * 31 + children->list[i].pipeline->settings.shuffle + 1;
+    }
+    return (int32_t)which;
+}
+
 static mr_status open_peers(mr_loader *loader, const mr_options *options, mr_error *err) {
     const mr_schedule *s = &loader->schedule;
     mr_peers_config config = {.url = options->fabric,
                               .children = &loader->children,
                               .locality = loader->locality,
                               .rank = (int32_t)s->rank,
-                              .world = (int32_t)s->world};
+                              .world = (int32_t)s->world,
+                              .foresees = !mr_children_have_blocks(&loader->children)};
     memset(&config.terms, 0, sizeof config.terms); /* compared as bytes */
     memcpy(config.terms.pipeline, loader->pipeline->fingerprint, sizeof config.terms.pipeline);
     memcpy(config.terms.dataset, loader->children.fingerprint, sizeof config.terms.dataset);
@@ -307,6 +316,7 @@ static mr_status open_peers(mr_loader *loader, const mr_options *options, mr_err
     config.terms.first_epoch = s->first_epoch;
     config.terms.first_position = s->first_position;
     config.terms.remainder = s->remainder;
+    config.terms.shuffle = which_are_shuffled(&loader->children);
     mr_share_terms_copy(&config.terms.share, &loader->pipeline->share);
     if (s->world < 2) {
         return MR_OK;
@@ -578,6 +588,7 @@ static void free_parts(mr_loader *loader) {
     mr_exchange_close(loader->exchange);
     mr_peers_close(loader->peers, loader->n_taken == loader->n_steps && loader->final == MR_OK);
     mr_locality_free(loader->locality);
+    mr_loader_free_foresight(loader);
     mr_far_origin_close(loader->far);
     mr_raw_tier_close(loader->raw);
     mr_tracks_free(&loader->tracks);

@@ -66,6 +66,15 @@ typedef struct mr_worker {
     _Atomic int32_t thread;            /* the system's number for it; 0: it has not begun */
 } mr_worker;
 
+/* How far other ranks' needs are known: see loader_foresee.c. */
+typedef struct mr_foresight {
+    mr_pick *picks; /* of one rank's portion */
+    int64_t *items; /* likewise */
+    int64_t opened; /* the newest step that is open here, of those of all ranks */
+    int64_t next;   /* that is not foreseen yet */
+    bool is_over;
+} mr_foresight;
+
 struct mr_loader {
     const mr_pipeline *pipeline;
     pid_t owner; /* the process whose threads these are */
@@ -76,7 +85,8 @@ struct mr_loader {
     mr_schedule schedule;
     mr_share share;
     mr_locality *locality; /* NULL: nothing is shared with other ranks */
-    int64_t n_steps;       /* of this run */
+    mr_foresight foresight;
+    int64_t n_steps; /* of this run */
     int64_t morsel;
 
     mr_children children;
@@ -180,11 +190,17 @@ mr_state mr_loader_state(const mr_loader *loader);
 mr_status mr_loader_restore(mr_loader *loader, const mr_options *options, mr_error *err);
 mr_status mr_loader_note_digest(const mr_loader *loader, mr_error *err);
 
-/* loader_batches.c: all that may be open; the picks of n slots from the first on, and their samples
- * in the batch. */
+/* loader_batches.c: all that may be open; the picks of n slots from the first on, where the portion
+ * does not come with them; and with their samples in the batch. */
 mr_status mr_loader_open_batches(mr_loader *loader, mr_error *err);
+mr_status mr_list_portion(mr_route_cursor *cursor, const mr_portion *portion, int64_t first,
+                          int64_t n, mr_pick *picks, mr_error *err);
 mr_status mr_list_picks(const mr_loader *loader, mr_route_cursor *cursor, mr_making *making,
                         int64_t first, int64_t n, mr_error *err);
+
+/* loader_foresee.c: a portion was opened here. */
+void mr_loader_foresee(mr_loader *loader, const mr_portion *opened);
+void mr_loader_free_foresight(mr_loader *loader);
 
 /* loader_next.c */
 void mr_loader_note_wait(mr_loader *loader);

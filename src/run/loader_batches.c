@@ -27,15 +27,20 @@ static mr_positions part_of(const mr_positions *all, int64_t first, int64_t n) {
     return part;
 }
 
-mr_status mr_list_picks(const mr_loader *loader, mr_route_cursor *cursor, mr_making *making,
-                        int64_t first, int64_t n, mr_error *err) {
-    const mr_portion *portion = &making->portion;
-    int64_t *samples = mr_batch_samples_mutable(making->batch);
+mr_status mr_list_portion(mr_route_cursor *cursor, const mr_portion *portion, int64_t first,
+                          int64_t n, mr_pick *picks, mr_error *err) {
     for (int64_t at = first; !portion->slots && at < first + n;) {
         mr_positions part = part_of(&portion->positions, at, first + n - at);
-        MR_TRY(mr_route_list(cursor, (uint32_t)portion->epoch, &part, making->picks + at, err));
+        MR_TRY(mr_route_list(cursor, (uint32_t)portion->epoch, &part, picks + at, err));
         at += part.count;
     }
+    return MR_OK;
+}
+
+mr_status mr_list_picks(const mr_loader *loader, mr_route_cursor *cursor, mr_making *making,
+                        int64_t first, int64_t n, mr_error *err) {
+    int64_t *samples = mr_batch_samples_mutable(making->batch);
+    MR_TRY(mr_list_portion(cursor, &making->portion, first, n, making->picks, err));
     for (int64_t i = first; i < first + n; i++) {
         const mr_pick *pick = &making->picks[i];
         samples[i] = loader->children.list[pick->child].first_sample + pick->sample;
@@ -60,8 +65,9 @@ static mr_status choose_local(mr_loader *loader, mr_making *making, mr_error *er
         return mr_fail_memory(err, share * sizeof *making->slots);
     }
     MR_TRY(make_picks(loader, making, err));
-    MR_TRY(mr_locality_portion(loader->locality, loader->cursor, loader->schedule.rank,
-                               loader->n_opened, portion, making->picks, err));
+    const mr_slice step = mr_share_step_of(&loader->share, loader->schedule.rank, loader->n_opened);
+    MR_TRY(mr_locality_step(loader->locality, loader->cursor, &step, err));
+    *portion = mr_locality_portion(loader->locality, &step, loader->schedule.rank, making->picks);
     memcpy(making->slots, portion->slots, (size_t)portion->positions.count * sizeof *making->slots);
     portion->slots = making->slots;
     return MR_OK;
@@ -175,6 +181,7 @@ static mr_status open_next_batch(mr_loader *loader, mr_error *err) {
         return status;
     }
     mr_ring_open(&loader->ring, loader->n_opened++);
+    mr_loader_foresee(loader, &making->portion);
     return MR_OK;
 }
 

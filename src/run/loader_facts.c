@@ -230,6 +230,7 @@ static mr_status traffic_of_peers(const mr_loader *loader, mr_traffic *out) {
                               .bytes_in = counts.bytes_in,
                               .samples = counts.samples,
                               .messages = counts.letters,
+                              .pushed = counts.pushed,
                               .damaged = counts.damaged,
                               .offered = counts.sent,
                               .kept = counts.kept,

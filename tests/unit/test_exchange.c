@@ -90,6 +90,49 @@ TEST(what_one_node_made_the_other_takes_as_it_is_at_the_cache) {
     forget_store();
 }
 
+/* At the cache these are larger than their files. */
+static rig_result run_large(int port, const char *travel) {
+    static char text[1024], url[64];
+    snprintf(text, sizeof text,
+             "{\"source\": {\"files\": {\"path\": \"%s\"}},"
+             " \"ops\": [\"decode_image\", {\"resize\": {\"size\": [300, 250]}},"
+             " {\"tally\": {\"field\": \"image\"}},"
+             " {\"cache\": {\"path\": \"%s\", \"size\": \"50MB\"}}, \"random_flip\"],"
+             " \"batch\": 7, \"epochs\": 2, \"seed\": 3, \"share\": {\"travel\": \"%s\"}}",
+             photos, store, travel);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", port);
+    forget_store(); /* another node */
+    rig_fabric = port > 0 ? url : NULL;
+    rig_result result = rig_run(text);
+    CHECK_TEXT(result.error, "");
+    rig_fabric = NULL;
+    return result;
+}
+
+TEST(prepared_samples_travel_whatever_their_size) {
+    rig_result without = run_large(0, "smaller");
+    redis_server server = redis_begin("--maxmemory", "100mb");
+    rig_result first = run_large(server.port, "smaller");
+    rig_result second = run_large(server.port, "smaller");
+    CHECK_TEXT(first.digest, without.digest);
+    CHECK_TEXT(second.digest, without.digest);
+    CHECK_INT(second.made, ==, PHOTOS); /* of files that came */
+    CHECK_INT(second.traffic.samples, ==, 0);
+    CHECK_INT(second.bytes_read, ==, 0);
+    redis_end(&server);
+    server = redis_begin("--maxmemory", "100mb");
+    first = run_large(server.port, "prepared");
+    second = run_large(server.port, "prepared");
+    CHECK_TEXT(first.digest, without.digest);
+    CHECK_TEXT(second.digest, without.digest);
+    CHECK_INT(first.made, ==, PHOTOS);
+    CHECK_INT(second.made, ==, 0);
+    CHECK_INT(second.traffic.samples, >=, PHOTOS);
+    CHECK_INT(second.bytes_read, ==, 0);
+    redis_end(&server);
+    forget_store();
+}
+
 static void rewrite_one(void) {
     char path[256];
     snprintf(path, sizeof path, "%s/class0/000.jpg", photos);
@@ -160,6 +203,40 @@ TEST(a_server_that_is_killed_and_comes_back_changes_nothing) {
 
 TEST(a_server_that_stands_still_changes_nothing) {
     check_day(freeze, thaw);
+}
+
+static void die(void *user, int64_t n) {
+    (void)user;
+    if (n == 3) {
+        kill(getpid(), SIGKILL);
+    }
+}
+
+/* Another process of the same job, in the middle of its run. */
+static void run_until_killed(int port, bool with_cache) {
+    const rig_hook hook = {die, NULL};
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        run_at(port, with_cache, &hook);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST(a_rank_that_is_killed_changes_nothing_for_others) {
+    for (int with_cache = 0; with_cache < 2; with_cache++) {
+        rig_result without = plain(with_cache);
+        redis_server server = redis_begin("--maxmemory", "100mb");
+        run_until_killed(server.port, with_cache);
+        forget_store(); /* the others are other nodes */
+        rig_result result = run_at(server.port, with_cache, NULL);
+        CHECK_TEXT(result.digest, without.digest);
+        CHECK_INT(result.traffic.damaged, ==, 0);
+        redis_end(&server);
+    }
+    forget_store();
 }
 
 static void fill(redis_server *s) {

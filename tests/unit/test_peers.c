@@ -28,8 +28,8 @@ static bool is(const rank *r, const char *what) {
 /* A sample that is needed again soon, in the next epoch of these few, is asked for once where ranks
  * read far ahead. Without that it is known what moves. */
 static bool reads_ahead(const rank *r) {
-    return !is(r, "behind") && !is(r, "tight") && !is(r, "local") && !is(r, "copies") &&
-           strncmp(r->what, "cache", 5) != 0;
+    return !is(r, "behind") && !is(r, "pushed") && !is(r, "tight") && !is(r, "local") &&
+           !is(r, "copies") && strncmp(r->what, "cache", 5) != 0;
 }
 
 static mr_loader *open_loader(const rank *r, const mr_pipeline *pipeline, const char *fabric,
@@ -77,9 +77,18 @@ static void tell_figures(const mr_loader *loader, const rank *r, const char *tit
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
     mr_loader_traffic(loader, &t);
-    fprintf(r->out, "%s %lld %lld %lld %lld %lld\n", title, (long long)stats.bytes_read,
+    fprintf(r->out, "%s %lld %lld %lld %lld %lld %lld\n", title, (long long)stats.bytes_read,
             (long long)t.bytes_in, (long long)t.bytes_out, (long long)t.damaged,
-            (long long)t.samples);
+            (long long)t.samples, (long long)t.pushed);
+}
+
+/* More than what was asked for with the first batch, which does not have the large file. */
+static void wait_for_pushes(const mr_loader *loader) {
+    enum { MOST_ASKED_FOR = 20000 * 12 / WORLD };
+    mr_traffic t = {.size = (uint32_t)sizeof t};
+    for (t.bytes_in = 0; t.bytes_in <= MOST_ASKED_FOR; mr_loader_traffic(loader, &t)) {
+        usleep(1000);
+    }
 }
 
 static void tell_delivered(const rank *r) {
@@ -123,11 +132,14 @@ static void fork_once(const rank *r) {
 }
 
 static mr_status share(rank *r, const mr_pipeline *pipeline, mr_error *err) {
-    const char *fabric =
-        is(r, "paced") ? "mpi?in_flight=2000&rate=20e6&linger=60" : "mpi?linger=60";
+    bool crawls = is(r, "cancelled_sending") && r->launch.rank == 1;
+    const char *fabric = is(r, "paced") ? "mpi?in_flight=2000&rate=20e6&linger=60"
+                         : crawls       ? "mpi?rate=1000&linger=60" /* something waits to be sent */
+                                        : "mpi?linger=60";
     int64_t seed = is(r, "seeds") ? (int64_t)r->launch.rank / 2 : -1;
     int64_t first = is(r, "killed") ? 2 : 3;
-    bool ends_early = (is(r, "early") || is(r, "cancelled")) && r->launch.rank == 1;
+    bool cancels = is(r, "cancelled") || is(r, "cancelled_sending");
+    bool ends_early = (is(r, "early") || cancels) && r->launch.rank == 1;
     mr_loader *loader = open_loader(r, pipeline, fabric, seed, err), *second = NULL;
     if (!loader) {
         return err->code;
@@ -135,9 +147,13 @@ static mr_status share(rank *r, const mr_pipeline *pipeline, mr_error *err) {
     if (is(r, "two")) {
         second = open_loader(r, pipeline, fabric, seed, err);
     }
-    if (is(r, "behind") && r->launch.rank == 2) {
+    bool is_behind = is(r, "behind") || is(r, "pushed");
+    if (is_behind && r->launch.rank == 2) {
         wait_for(r, 0);
         wait_for(r, 1);
+    }
+    if (is(r, "pushed") && r->launch.rank == 2) {
+        wait_for_pushes(loader);
     }
     mr_status status = take_all(r, loader, first, err);
     fork_once(r);
@@ -150,17 +166,17 @@ static mr_status share(rank *r, const mr_pipeline *pipeline, mr_error *err) {
         r->out = out;
         mr_loader_close(second);
     }
-    if (ends_early && is(r, "cancelled")) {
+    if (ends_early && cancels) {
         mr_loader_cancel(loader);
     }
     if (!ends_early && status == MR_OK) {
         status = take_all(r, loader, INT64_MAX, err);
     }
-    if (is(r, "behind")) {
+    if (is_behind) {
         tell_figures(loader, r, "sooner");
         tell_delivered(r);
     }
-    if (!is(r, "early") && !is(r, "cancelled") && status == MR_END) {
+    if (!is(r, "early") && !cancels && status == MR_END) {
         tell_delivered(r);
         wait_for_all(r);
     }
@@ -198,7 +214,9 @@ static int be_rank(const char *what) {
     char path[256], document[256];
     mr_launch_detect(&r.launch);
     snprintf(path, sizeof path, "%s/%s.%u", r.folder, what, r.launch.rank);
-    snprintf(document, sizeof document, "%s/%s.json", r.folder, getenv("MR_PEERS_DOCUMENT"));
+    bool differs = strncmp(what, "other_", 6) == 0 && r.launch.rank == 2;
+    snprintf(document, sizeof document, "%s/%s.json", r.folder,
+             differs ? what : getenv("MR_PEERS_DOCUMENT"));
     r.out = fopen(path, "w");
     mr_pipeline *pipeline = NULL;
     enter_node(&r);
@@ -239,7 +257,7 @@ typedef struct got {
     int64_t lines;
     uint64_t sum; /* over all samples with their steps and bytes */
     char *in_order;
-    int64_t bytes_read, bytes_in, bytes_out, damaged, samples;
+    int64_t bytes_read, bytes_in, bytes_out, damaged, samples, pushed;
     int64_t read_sooner; /* when this rank had delivered all, and others perhaps had not */
     int status;
     char error[512];
@@ -262,17 +280,18 @@ static got read_rank(const char *what, int r) {
     char path[256], line[1024];
     got g = {.status = -999, .in_order = calloc(1, 1)};
     size_t size = 0;
-    long long f[5];
+    long long f[6];
     snprintf(path, sizeof path, "%s/%s.%d", folder, what, r);
     FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "figures %lld %lld %lld %lld %lld", &f[0], &f[1], &f[2], &f[3], &f[4]) ==
-            5) {
+        if (sscanf(line, "figures %lld %lld %lld %lld %lld %lld", &f[0], &f[1], &f[2], &f[3], &f[4],
+                   &f[5]) == 6) {
             g.bytes_read = f[0];
             g.bytes_in = f[1];
             g.bytes_out = f[2];
             g.damaged = f[3];
             g.samples = f[4];
+            g.pushed = f[5];
         } else if (sscanf(line, "sooner %lld", &f[0]) == 1) {
             g.read_sooner = f[0];
         } else if (sscanf(line, "end %d %511[^\n]", &g.status, g.error) < 1) {
@@ -318,9 +337,17 @@ static void write_document(const char *name, const char *source, const char *mor
     fixture_write(folder, path, text, strlen(text));
 }
 
-/* Photos that are much smaller at the cache than as files, and one store for each rank. */
+/* Photos that are much smaller at the cache than as files, or larger, and one store for each rank.
+ */
 static void make_photos(void) {
-    static const char *const travel[] = {"smaller", "raw"};
+    static const struct {
+        const char *name, *travel;
+        int size;
+    } kinds[] = {{"smaller", "smaller", 8},
+                 {"raw", "raw", 8},
+                 {"larger", "smaller", 200},
+                 {"prepared", "prepared", 200},
+                 {"other_ops", "smaller", 9}};
     char path[256], text[1024];
     snprintf(path, sizeof path, "%s/photos", folder);
     mkdir(path, 0755);
@@ -328,14 +355,15 @@ static void make_photos(void) {
         snprintf(path, sizeof path, "%s/photos/%02d.jpg", folder, i);
         fixture_jpeg_of(path, i, 320, 240);
     }
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         snprintf(text, sizeof text,
                  "{\"source\": {\"files\": {\"path\": \"%s/photos\"}}, \"ops\": [\"decode_image\", "
-                 "{\"resize\": {\"size\": [8, 8]}}, {\"cache\": {\"path\": \"store\", \"size\": "
+                 "{\"resize\": {\"size\": [%d, %d]}}, {\"cache\": {\"path\": \"store\", \"size\": "
                  "\"16MB\"}}], \"batch\": 12, \"seed\": 5, \"epochs\": %d, \"share\": {\"travel\": "
                  "\"%s\"}}",
-                 folder, EPOCHS, travel[i]);
-        snprintf(path, sizeof path, "cache_%s.json", travel[i]);
+                 folder, kinds[i].size, kinds[i].size, EPOCHS, kinds[i].travel);
+        bool is_other = strncmp(kinds[i].name, "other_", 6) == 0;
+        snprintf(path, sizeof path, "%s%s.json", is_other ? "" : "cache_", kinds[i].name);
         fixture_write(folder, path, text, strlen(text));
     }
 }
@@ -364,6 +392,8 @@ static void make_data(void) {
              folder);
     write_document("strict", source, "");
     write_document("local", source, ", \"share\": \"local\"");
+    write_document("other_share", source, ", \"share\": {\"replicas\": 2}");
+    write_document("other_shuffle", source, ", \"shuffle\": false");
     write_document("copies", source, ", \"share\": {\"replicas\": 2}");
     write_document("tight", source,
                    ", \"share\": {\"memory\": \"50KB\", \"sample_bytes\": \"10KB\"}");
@@ -425,6 +455,17 @@ static int64_t bytes_to_read(int64_t memory) {
     return bytes;
 }
 
+/* The same documents in folders with other files. */
+static void make_other_data(void) {
+    char path[128], source[256];
+    snprintf(path, sizeof path, "%s/fewer", folder);
+    mkdir(path, 0755);
+    fixture_write(folder, "fewer/000.bin", "another", 7);
+    snprintf(source, sizeof source, "\"files\": {\"path\": \"%s/fewer\", \"extensions\": []}",
+             folder);
+    write_document("other_dataset", source, "");
+}
+
 /* ---- Tests ---- */
 static void check_strict(const char *what, const char *document, int64_t least, int64_t most) {
     int64_t bytes_read = 0;
@@ -468,6 +509,17 @@ TEST(a_rank_that_is_done_still_reads_for_one_that_is_behind) {
         free(g.in_order);
     }
     CHECK_INT(sooner, <, total_bytes);
+}
+
+/* Ranks 0 and 1 are done and have foreseen all that rank 2 needs, which has asked for its first
+ * batch alone. */
+TEST(what_the_plan_needs_next_comes_without_being_asked_for) {
+    check_strict("pushed", "strict", total_bytes, total_bytes);
+    got g = read_rank("pushed", 2);
+    CHECK_INT(g.pushed, >, 0);
+    const char *large = strstr(g.in_order, " 7 ");
+    CHECK(large && strncmp(large - 3, "0 0 7", 5) != 0);
+    free(g.in_order);
 }
 
 TEST(what_has_no_room_is_read_in_every_epoch) {
@@ -534,6 +586,15 @@ TEST(samples_travel_as_they_are_at_the_cache_where_that_is_smaller) {
     CHECK_INT(as_files, ==, 0);
     CHECK_INT(as_samples, >, 0);
     CHECK_INT(smaller, <, raw);
+}
+
+TEST(prepared_samples_travel_whatever_their_size) {
+    int64_t bytes, as_files, prepared, as_samples;
+    run_cached("cache_larger", &bytes, &as_files);
+    run_cached("cache_prepared", &prepared, &as_samples);
+    CHECK_INT(as_files, ==, 0); /* "smaller": files are */
+    CHECK_INT(as_samples, >, 0);
+    CHECK_INT(prepared, >, as_samples * 200 * 200 * 3);
 }
 
 /* With two copies a rank of three has two thirds of all; what it lacks it asks for in every epoch.
@@ -611,6 +672,11 @@ TEST(a_rank_that_is_cancelled_is_done_without) {
     check_others("cancelled");
 }
 
+/* It does not wait until all is sent that was asked of it, either. */
+TEST(a_rank_that_is_cancelled_while_it_sends_is_done_without) {
+    check_others("cancelled_sending");
+}
+
 TEST(two_loaders_of_a_process_do_not_meet) {
     check_strict("two", "strict", total_bytes, total_bytes);
 }
@@ -619,8 +685,8 @@ TEST(a_forked_child_takes_nothing_with_it) {
     check_strict("forked", "strict", total_bytes, total_bytes);
 }
 
-static void check_refused(const char *what, const char *words) {
-    run_ranks(what, "strict", "");
+static void check_refused(const char *what, const char *document, const char *words) {
+    run_ranks(what, document, "");
     for (int r = 0; r < WORLD; r++) {
         got g = read_rank(what, r);
         CHECK_INT(g.status, <, 0);
@@ -631,11 +697,22 @@ static void check_refused(const char *what, const char *words) {
 }
 
 TEST(ranks_with_different_seeds_are_all_refused) {
-    check_refused("seeds", "rank 2 has another seed than rank 0");
+    check_refused("seeds", "strict", "rank 2 has another seed than rank 0");
+}
+
+TEST(ranks_with_different_documents_are_all_refused) {
+    check_refused("other_ops", "cache_smaller", "rank 2 has another pipeline than rank 0");
+    check_refused("other_shuffle", "strict", "rank 2 has another shuffle than rank 0");
+    check_refused("other_share", "strict", "rank 2 has another share than rank 0");
+}
+
+TEST(ranks_with_different_datasets_are_all_refused) {
+    make_other_data();
+    check_refused("other_dataset", "strict", "rank 2 has another dataset than rank 0");
 }
 
 TEST(an_mpi_without_room_for_threads_is_refused) {
-    check_refused("serialized", "MPI_THREAD_MULTIPLE");
+    check_refused("serialized", "strict", "MPI_THREAD_MULTIPLE");
 }
 
 TEST(a_rank_that_is_killed_ends_the_others_with_its_name) {

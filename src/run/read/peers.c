@@ -75,7 +75,6 @@ mr_status mr_peers_open(mr_peers **out, const mr_peers_config *config, mr_error 
     }
     x->config = *config;
     x->last_job = &x->first_job;
-    x->last_letter = &x->first_letter;
     x->warned = WARN_SECONDS;
     init_locks(x);
     mr_status status = open_parts(x, err);
@@ -106,6 +105,8 @@ void mr_peers_close(mr_peers *x, bool delivered) {
     mr_letters_free(x);
     mr_items_free(&x->here);
     mr_items_free(&x->wanted);
+    mr_items_free(&x->came);
+    mr_pushes_free(x);
     for (int32_t r = 0; x->peers && r < x->config.world; r++) {
         free(x->peers[r].asks);
     }

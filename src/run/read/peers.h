@@ -7,8 +7,9 @@
  * epochs nothing that is kept is read at all.
  *
  * Two origins: "memory", what this rank owns, lent where it lies; and "peers", what others own.
- * One thread speaks with the others, a few read what is owned here. What the plan needs next is
- * asked for ahead, many items in a message; there is no directory.
+ * One thread speaks with the others, a few read what is owned here. There is no directory: an owner
+ * pushes what it keeps and what the plan says another needs next (mr_peers_foresee). What has not
+ * come by the time that the other plans it is asked for, many items in a message.
  *
  * A peer that has closed its loader is "not here" from then on. One that has died is an error that
  * names it: a run by MPI cannot go on without it. What comes from a peer is checked as if it came
@@ -29,6 +30,7 @@ typedef struct mr_peers_terms {
     int64_t seed, batch, epochs, first_epoch, first_position;
     mr_share_terms share;
     int32_t remainder;
+    int32_t shuffle; /* which children are shuffled: fingerprints have the rest of it */
 } mr_peers_terms;
 
 typedef struct mr_peers_config {
@@ -36,6 +38,7 @@ typedef struct mr_peers_config {
     const mr_children *children;
     const mr_locality *locality;
     int32_t rank, world;
+    bool foresees; /* mr_peers_foresee will be called */
     mr_peers_terms terms;
     mr_track *track;                  /* of the thread that speaks with the others */
     const struct mr_link_class *link; /* (optional) in place of the one that the URL names */
@@ -58,6 +61,12 @@ extern const mr_origin_class mr_memory_origin, mr_peer_origin; /* the state is t
 struct mr_made_sample;
 void mr_peers_offer_sample(mr_peers *peers, const struct mr_made_sample *made);
 
+/* The plan: another rank will ask for these items, in this order; those of other owners are left
+ * out. What is kept here is pushed to it, within the window of bytes that it has not taken yet,
+ * when nothing waits to be sent that was asked for. One thread. */
+void mr_peers_foresee(mr_peers *peers, int32_t rank, const int64_t *items, int64_t n);
+bool mr_peers_pushes(const mr_peers *peers); /* false: nothing need be foreseen */
+
 /* MR_OK, or that a peer was lost. */
 mr_status mr_peers_failure(mr_peers *peers, mr_error *err);
 
@@ -69,6 +78,7 @@ typedef struct mr_peers_counts {
     int64_t sent, bytes_out;
     int64_t reads, bytes_read; /* from files, to be kept or sent */
     int64_t kept, bytes_kept;
+    int64_t pushed;      /* of those found: that came before they were asked for */
     int64_t samples;     /* that came as they are at the cache op */
     int64_t letters;     /* messages that went out, of all kinds */
     int64_t again;       /* asked of another copy's rank: the first was silent, or had it not */

@@ -42,7 +42,8 @@ static mr_answer ask_memory(void *state, mr_load *load) {
     return answer;
 }
 
-static bool note_ask(peer *p, int64_t item) {
+bool mr_peers_note_ask(mr_peers *x, int32_t rank, int64_t item) {
+    peer *p = &x->peers[rank];
     if (p->n_asks == p->room) {
         int32_t room = p->room ? 2 * p->room : 64;
         int64_t *asks = realloc(p->asks, (size_t)room * sizeof *asks);
@@ -53,6 +54,8 @@ static bool note_ask(peer *p, int64_t item) {
         p->room = room;
     }
     p->asks[p->n_asks++] = item;
+    x->has_asks = true;
+    pthread_cond_signal(&x->mail);
     return true;
 }
 
@@ -82,7 +85,7 @@ static int32_t choose_copy(const mr_peers *x, int64_t item, uint32_t asked_of) {
 bool mr_peers_ask_another(mr_peers *x, mr_peer_entry *e) {
     int32_t copy = choose_copy(x, e->item, e->asked_of);
     int32_t rank = copy < 0 ? -1 : mr_locality_copy(x->config.locality, e->item, copy);
-    if (rank < 0 || !note_ask(&x->peers[rank], e->item)) {
+    if (rank < 0 || !mr_peers_note_ask(x, rank, e->item)) {
         return false;
     }
     x->counts.again += e->asked_of != 0;
@@ -90,8 +93,6 @@ bool mr_peers_ask_another(mr_peers *x, mr_peer_entry *e) {
     e->open |= 1u << copy;
     e->owner = rank;
     x->peers[rank].open++;
-    x->has_asks = true;
-    pthread_cond_signal(&x->mail);
     return true;
 }
 
@@ -123,6 +124,20 @@ static bool wait_for_peer(mr_peers *x, int64_t item, mr_load *load) {
     return true;
 }
 
+/* With the lock held: what was pushed needs no question. */
+static mr_answer take_or_wait(mr_peers *x, int64_t item, mr_load *load) {
+    if (x->stopping || x->failed) {
+        return MR_ANSWER_NOT_HERE;
+    }
+    goods *g = mr_pushes_take(x, item);
+    if (g) {
+        mr_answer answer = mr_load_lend_goods(load, g);
+        mr_goods_release(g);
+        return answer;
+    }
+    return wait_for_peer(x, item, load) ? MR_ANSWER_LATER : MR_ANSWER_NOT_HERE;
+}
+
 static mr_answer ask_peer(void *state, mr_load *load) {
     mr_peers *x = state;
     int64_t item = item_of(x, load);
@@ -136,9 +151,9 @@ static mr_answer ask_peer(void *state, mr_load *load) {
         return MR_ANSWER_FAILED;
     }
     pthread_mutex_lock(&x->lock);
-    bool later = !x->stopping && !x->failed && wait_for_peer(x, item, load);
+    mr_answer answer = take_or_wait(x, item, load);
     pthread_mutex_unlock(&x->lock);
-    return later ? MR_ANSWER_LATER : MR_ANSWER_NOT_HERE;
+    return answer;
 }
 
 /* ---- Both ---- */

@@ -29,13 +29,15 @@ bool mr_peers_wait_here(mr_peers *x, int64_t item, int32_t from, mr_load *load) 
     return true;
 }
 
-void mr_peers_serve(mr_peers *x, int64_t item, int32_t from) {
+void mr_peers_serve(mr_peers *x, int64_t item, int32_t from, bool insists) {
     bool known = item >= 0 && item < mr_locality_items(x->config.locality);
     int32_t copy = known ? mr_locality_copy_of(x->config.locality, item, x->config.rank) : -1;
     pthread_mutex_lock(&x->lock);
     mr_peer_entry *e = copy >= 0 ? mr_items_find(&x->here, item) : NULL;
     x->asked_at = mr_peers_now();
-    if (e && e->goods) {
+    if (copy == 0 && mr_pushes_asked(x, item, from, insists)) {
+        /* the answer is what was pushed */
+    } else if (e && e->goods) {
         mr_letters_post_goods(x, from, GIVE, item, e->goods);
     } else if (copy != 0 || x->leaving || !mr_peers_wait_here(x, item, from, NULL)) {
         mr_letters_post_word(x, from, NOT_HERE, item);

@@ -8,14 +8,15 @@
 
 /* ---- Letters; with the lock held ---- */
 static void put_in_line(mr_peers *x, letter *l) {
+    line *to = l->goods ? &x->parcels : &x->words;
     l->next = NULL;
-    *x->last_letter = l;
-    x->last_letter = &l->next;
+    *(to->first ? to->last : &to->first) = l;
+    to->last = &l->next;
     x->counts.letters++;
     pthread_cond_signal(&x->mail);
 }
 
-/* What may be left unsaid: signs of life, and samples that were offered. */
+/* What may be left unsaid: signs of life, samples that were offered, and what nobody asked for. */
 static void say_later(mr_peers *x, int32_t to, kind what) {
     if (what == GIVE || what == NOT_HERE) {
         x->peers[to].unsaid |= 1u << NOT_HERE;
@@ -52,18 +53,24 @@ void mr_letters_post_word(mr_peers *x, int32_t to, kind what, int64_t item) {
     (void)mr_letters_post(x, to, &h, NULL, 0, NULL);
 }
 
-void mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g) {
+/* Who hears that this rank leaves waits for nothing more of it. */
+bool mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g) {
+    if (x->leaving) {
+        return false;
+    }
     const head h = {.magic = MAGIC,
                     .kind = what,
                     .item = item,
                     .hash = {g->hash.low, g->hash.high},
                     .form = g->form};
     atomic_fetch_add(&g->references, 1);
-    if (mr_letters_post(x, to, &h, mr_goods_bytes(g), g->size, g)) {
+    bool posted = mr_letters_post(x, to, &h, mr_goods_bytes(g), g->size, g);
+    if (posted) {
         x->counts.sent++;
         x->counts.bytes_out += (int64_t)g->size;
         x->offered += what == KEEP ? (int64_t)g->size : 0;
     }
+    return posted;
 }
 
 void mr_letters_post_unsaid(mr_peers *x) {
@@ -96,10 +103,21 @@ void mr_letters_end(mr_peers *x, letter *l) {
     mr_free(l);
 }
 
+letter *mr_letters_take(line *from) {
+    letter *l = from->first;
+    from->first = l ? l->next : NULL;
+    return l;
+}
+
+void mr_letters_drop_goods(mr_peers *x) {
+    for (letter *l; (l = mr_letters_take(&x->parcels)) != NULL;) {
+        mr_letters_end(x, l);
+    }
+}
+
 void mr_letters_free(mr_peers *x) {
-    while (x->first_letter) {
-        letter *l = x->first_letter;
-        x->first_letter = l->next;
+    mr_letters_drop_goods(x);
+    for (letter *l; (l = mr_letters_take(&x->words)) != NULL;) {
         mr_letters_end(x, l);
     }
 }

@@ -16,36 +16,45 @@ bool mr_peers_is_url(const char *url) {
     return strncmp(url, "mpi", 3) == 0 && (url[3] == '\0' || url[3] == '?');
 }
 
-static double *option_of(mr_peers *x, const char *name, size_t length, double *in_flight) {
-    return length == 9 && strncmp(name, "in_flight", 9) == 0 ? in_flight
+/* Options that are bytes of something, until all of the URL is read. */
+typedef struct amounts {
+    double in_flight, push;
+} amounts;
+
+static double *option_of(mr_peers *x, const char *name, size_t length, amounts *own) {
+    return length == 9 && strncmp(name, "in_flight", 9) == 0 ? &own->in_flight
+           : length == 4 && strncmp(name, "push", 4) == 0    ? &own->push
            : length == 4 && strncmp(name, "rate", 4) == 0    ? &x->rate
            : length == 6 && strncmp(name, "linger", 6) == 0  ? &x->patience_at_end
            : length == 7 && strncmp(name, "timeout", 7) == 0 ? &x->patience
                                                              : NULL;
 }
 
-/* mpi?in_flight=BYTES&rate=BYTES&timeout=SECONDS&linger=SECONDS */
+/* mpi?in_flight=BYTES&push=BYTES&rate=BYTES&timeout=SECONDS&linger=SECONDS. Who pushes lists all
+ * ranks' samples, which takes longer than it saves where there are many. */
 mr_status mr_peers_read_url(mr_peers *x, mr_error *err) {
-    double in_flight = 64e6;
+    enum { MOST_RANKS = 64 };
+    amounts own = {.in_flight = 64e6, .push = x->config.world <= MOST_RANKS ? 32e6 : 0};
     const char *at = strchr(x->config.url, '?');
     x->patience = 60;
     x->patience_at_end = LINGER_SECONDS;
     while (at && at[1]) {
         const char *name = at + 1, *is = strchr(name, '=');
-        double *option = is ? option_of(x, name, (size_t)(is - name), &in_flight) : NULL;
+        double *option = is ? option_of(x, name, (size_t)(is - name), &own) : NULL;
         char *end = NULL;
         double value = option ? strtod(is + 1, &end) : -1;
         if (!option || end == is + 1 || (*end && *end != '&') || !(value >= 0)) {
             mr_fail(err, MR_E_PARAM, "the fabric \"%s\" cannot be understood", x->config.url);
             mr_hint(err,
-                    "mpi?in_flight=64e6&rate=500e6&timeout=60&linger=5: bytes, bytes a second, "
-                    "seconds, seconds");
+                    "mpi?in_flight=64e6&push=32e6&rate=500e6&timeout=60&linger=5: bytes, bytes, "
+                    "bytes a second, seconds, seconds");
             return MR_E_PARAM;
         }
         *option = value;
         at = *end ? end : NULL;
     }
-    x->max_in_flight = (int64_t)in_flight;
+    x->max_in_flight = (int64_t)own.in_flight;
+    x->window = (int64_t)own.push / (x->config.world > 1 ? x->config.world - 1 : 1);
     return MR_OK;
 }
 
@@ -72,6 +81,7 @@ static const char *difference_of(const mr_peers_terms *a, const mr_peers_terms *
            : a->epochs != b->epochs                                  ? "number of epochs"
            : a->first_epoch != b->first_epoch || a->first_position != b->first_position
                ? "state to go on from"
+           : a->shuffle != b->shuffle          ? "shuffle"
            : a->remainder != b->remainder      ? "remainder"
            : !same_share(&a->share, &b->share) ? "share"
                                                : NULL;

@@ -15,13 +15,14 @@
 #include "run/threads.h"
 
 enum {
-    MOST_ASKED = 4096, /* items of a message */
+    MOST_ASKED =
+        MR_LINK_SHORT / (int)sizeof(int64_t), /* items of a message: none overtakes another */
     MAGIC = 0x314b4c4d,
 };
 #define WARN_SECONDS 5.0 /* of waiting for another rank, before it is said */
 
 typedef enum kind {
-    ASK = 1,
+    ASK = 1, /* items; ~item: what was pushed has been let go of */
     GIVE,
     NOT_HERE, /* item -1: nothing of all that was asked for and not answered */
     KEEP,     /* a sample as it is at the cache op, for its owner */
@@ -29,7 +30,8 @@ typedef enum kind {
     DONE,
     BYE,
     BYE_TOO,
-    LOST
+    LOST,
+    PUSH /* an item that the plan says the other will ask for */
 } kind;
 
 typedef enum form { RAW, RECORD, FORMS } form; /* the bytes of files; a sample at the cache op */
@@ -37,8 +39,8 @@ typedef enum form { RAW, RECORD, FORMS } form; /* the bytes of files; a sample a
 typedef struct head {
     uint32_t magic, kind;
     int64_t item;
-    uint64_t hash[2]; /* of the body */
-    uint32_t form, zero;
+    uint64_t hash[2];       /* of the body */
+    uint32_t form, insists; /* insists: see peers_push.c */
 } head;
 _Static_assert(sizeof(head) <= MR_LINK_HEAD, "a head must fit");
 
@@ -70,6 +72,10 @@ typedef struct mr_peer_entry {
     uint64_t asked; /* in ticks */
     goods *goods;   /* NULL: being read, or on its way */
     waiter *waiters;
+    uint32_t promise; /* see peers_push.c */
+    int32_t times;    /* likewise */
+    bool is_in_line;  /* likewise */
+    size_t size;      /* likewise */
 } mr_peer_entry;
 
 typedef struct table {
@@ -86,14 +92,22 @@ typedef struct letter {
     bool is_spare; /* a peer's: never freed */
 } letter;
 
+typedef struct line {
+    letter *first, **last;
+} line;
+
 typedef struct peer {
     bool done;           /* it needs nothing more */
     bool left, left_too; /* it has said goodbye; it knows that we have */
     double heard;
     int64_t *asks; /* items to ask it for */
     int32_t n_asks, room;
-    int64_t open; /* items that it was asked for and has not answered */
-    letter spare; /* for what must be said when there is no memory */
+    int64_t open;   /* items that it was asked for and has not answered */
+    table promises; /* what it will ask for, or has asked for: see peers_push.c */
+    mr_peer_entry *first_due, **last_due;
+    bool insists;           /* what is asked of it is to be sent even where it was pushed */
+    int64_t pushed, parked; /* bytes that were pushed to it, and by it, and are not taken yet */
+    letter spare;           /* for what must be said when there is no memory */
     bool is_spare_out;
     uint32_t unsaid; /* such words, a bit for each kind */
     mr_process process;
@@ -107,19 +121,22 @@ struct mr_peers {
     void *link;
     mr_threads speaker, readers;
     int64_t max_in_flight;
+    int64_t window; /* bytes that a rank has pushed to another and that are not taken yet */
     double rate, patience, patience_at_end, paid_until;
 
     pthread_mutex_t lock; /* of all below that is not atomic */
     pthread_cond_t mail, jobs, calm;
-    table here, wanted;
+    table here, wanted, came; /* came: pushed by others, and not taken yet */
     peer *peers;
     mr_peer_entry *first_job, **last_job;
-    letter *first_letter, **last_letter;
-    int64_t in_flight; /* bytes */
-    int64_t offered;   /* bytes of samples on their way to their owners */
-    int32_t lost;      /* the rank whose loss is to be told */
-    bool is_short;     /* there was no memory to ask */
-    int64_t answering; /* threads that answer loads */
+    line words, parcels; /* parcels have goods; words do not wait for them */
+    int64_t in_flight;   /* bytes */
+    int64_t offered;     /* bytes of samples on their way to their owners */
+    int32_t lost;        /* the rank whose loss is to be told */
+    bool is_short;       /* there was no memory to ask */
+    int64_t answering;   /* threads that answer loads */
+    bool has_due;        /* something may be pushed */
+    int32_t next_push;
     bool has_asks, stopping, drained, closing, leaving, ended, failed;
     bool lingers;    /* all was delivered here */
     double asked_at; /* by a peer, last */
@@ -146,9 +163,11 @@ void mr_items_free(table *t);
  * in the peer's spare letter: who asked for something is told that nothing is here. */
 bool mr_letters_post(mr_peers *x, int32_t to, const head *what, void *body, size_t size, goods *g);
 void mr_letters_post_word(mr_peers *x, int32_t to, kind what, int64_t item);
-void mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g);
+bool mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g);
 void mr_letters_post_unsaid(mr_peers *x);
 void mr_letters_end(mr_peers *x, letter *l); /* it went out, or never will */
+letter *mr_letters_take(line *from);         /* the first; NULL: there is none */
+void mr_letters_drop_goods(mr_peers *x);     /* those that were not sent */
 void mr_letters_free(mr_peers *x);
 
 bool mr_load_fits_goods(const mr_load *load, size_t size);
@@ -164,7 +183,7 @@ void mr_peers_end_answering(mr_peers *x);
 
 /* ---- peers_here.c ---- */
 bool mr_peers_wait_here(mr_peers *x, int64_t item, int32_t from, mr_load *load); /* lock held */
-void mr_peers_serve(mr_peers *x, int64_t item, int32_t from);
+void mr_peers_serve(mr_peers *x, int64_t item, int32_t from, bool insists);
 bool mr_peers_wants_record(const mr_peers *x, int64_t item, size_t size, size_t raw);
 void mr_peers_keep_record(mr_peers *x, int64_t item, goods *g);
 void mr_peers_keep_copy(mr_peers *x, int64_t item, goods *g); /* that came from another rank */
@@ -172,7 +191,8 @@ void mr_peers_keep_copy(mr_peers *x, int64_t item, goods *g); /* that came from 
 /* ---- peers_ask.c: with the lock held ---- */
 /* Asks a rank for an item that waits, one that was not asked before. False: there is none. */
 bool mr_peers_ask_another(mr_peers *x, mr_peer_entry *e);
-void mr_peers_forget_asked(mr_peers *x, mr_peer_entry *e); /* nobody is waited for any more */
+bool mr_peers_note_ask(mr_peers *x, int32_t rank, int64_t item); /* ~item: it was taken */
+void mr_peers_forget_asked(mr_peers *x, mr_peer_entry *e);       /* nobody is waited for any more */
 int32_t mr_peers_copy_asked(const mr_peers *x, const mr_peer_entry *e,
                             int32_t rank); /* -1: it was not */
 void mr_peers_name_load(mr_peers *x, mr_load *load);
@@ -184,5 +204,18 @@ void *mr_peers_speaker_main(void *context);
 /* ---- peers_meet.c ---- */
 mr_status mr_peers_read_url(mr_peers *x, mr_error *err);
 mr_status mr_peers_meet(mr_peers *x, mr_error *err);
+
+/* ---- peers_push.c: with the lock held ---- */
+/* The owner: posts the next letter that nobody has asked for. False: there is none. */
+bool mr_pushes_post_next(mr_peers *x);
+/* A rank asks for an item (true: it is on its way already), or has taken what was pushed. */
+bool mr_pushes_asked(mr_peers *x, int64_t item, int32_t by, bool insists);
+void mr_pushes_taken(mr_peers *x, int64_t item, int32_t by);
+void mr_pushes_free(mr_peers *x);
+
+/* The other side: keeps what came until it is needed; false: it is not wanted. */
+bool mr_pushes_park(mr_peers *x, int64_t item, int32_t from, goods *g);
+void mr_pushes_let_go(mr_peers *x, int64_t item, int32_t from); /* tells the owner */
+goods *mr_pushes_take(mr_peers *x, int64_t item); /* the caller's now; NULL: it has not come */
 
 #endif

@@ -24,7 +24,7 @@ static void post_asks(mr_peers *x) {
             n = p->n_asks - first < MOST_ASKED ? p->n_asks - first : MOST_ASKED;
             size_t size = (size_t)n * sizeof *p->asks;
             void *body = p->left ? NULL : malloc(size);
-            head h = {.magic = MAGIC, .kind = ASK};
+            head h = {.magic = MAGIC, .kind = ASK, .insists = p->insists};
             if (body) {
                 memcpy(body, p->asks + first, size);
                 const mr_hash128 hash = mr_hash(body, size);
@@ -44,24 +44,29 @@ static void post_asks(mr_peers *x) {
     x->has_asks = x->is_short = false;
 }
 
+/* Of goods. */
 static bool may_send(const mr_peers *x, const letter *l) {
-    bool fits_in = !l->goods || x->in_flight == 0 ||
-                   x->in_flight + (int64_t)l->message.size <= x->max_in_flight;
-    return fits_in && (x->rate <= 0 || !l->goods || mr_peers_now() >= x->paid_until);
+    bool fits_in = x->in_flight == 0 || x->in_flight + (int64_t)l->message.size <= x->max_in_flight;
+    return fits_in && (x->rate <= 0 || mr_peers_now() >= x->paid_until);
+}
+
+/* With the lock held. Words first, then what is asked for, then what will be. */
+static letter *choose_letter(mr_peers *x) {
+    if (x->words.first) {
+        return mr_letters_take(&x->words);
+    }
+    if (!x->parcels.first) {
+        (void)mr_pushes_post_next(x);
+    }
+    return x->parcels.first && may_send(x, x->parcels.first) ? mr_letters_take(&x->parcels) : NULL;
 }
 
 static letter *take_letter(mr_peers *x) {
     pthread_mutex_lock(&x->lock);
     mr_letters_post_unsaid(x);
     post_asks(x);
-    letter *l = x->first_letter;
-    if (l && may_send(x, l)) {
-        x->first_letter = l->next;
-        x->last_letter = x->first_letter ? x->last_letter : &x->first_letter;
-        x->in_flight += (int64_t)l->message.size;
-    } else {
-        l = NULL;
-    }
+    letter *l = choose_letter(x);
+    x->in_flight += l ? (int64_t)l->message.size : 0;
     pthread_mutex_unlock(&x->lock);
     return l;
 }
@@ -103,7 +108,7 @@ static int64_t sample_of(const mr_peers *x, int64_t item) {
 static void forget_letter(mr_peers *x, letter *l) {
     head h;
     memcpy(&h, l->message.head, sizeof h);
-    if (h.kind == GIVE) {
+    if (h.kind == GIVE || h.kind == PUSH) {
         mr_track_since(x->config.track, MR_SPAN_SEND, l->sent, sample_of(x, h.item),
                        MR_SPAN_NO_BATCH, l->message.size);
     }
@@ -255,6 +260,32 @@ static void take_goods(mr_peers *x, const mr_link_message *m, const head *h) {
     mr_goods_release(g);
 }
 
+/* Nobody asked for it yet, or the question is on its way. Between the look and the keeping nobody
+ * may ask: the owner does not answer a question for what it has pushed. */
+static void take_push(mr_peers *x, const mr_link_message *m, const head *h) {
+    const uint64_t now = mr_track_now(x->config.track);
+    goods *g = accept(m, h);
+    pthread_mutex_lock(&x->lock);
+    const mr_peer_entry *e = mr_items_find(&x->wanted, h->item);
+    bool wanted = e && mr_peers_copy_asked(x, e, m->peer) >= 0;
+    bool parked = !wanted && g && mr_pushes_park(x, h->item, m->peer, g);
+    if (!parked) {
+        mr_pushes_let_go(x, h->item, m->peer);
+    }
+    x->counts.bytes_in += parked ? (int64_t)g->size : 0; /* found when it is taken */
+    pthread_mutex_unlock(&x->lock);
+    if (wanted || !g) {
+        count_came(x, g);
+    }
+    if (wanted) {
+        take_answer(x, h->item, m->peer, g);
+    } else if (parked) {
+        mr_track_since(x->config.track, MR_SPAN_RECEIVE, now, sample_of(x, h->item),
+                       MR_SPAN_NO_BATCH, g->size);
+    }
+    mr_goods_release(g);
+}
+
 static void take_refusal(mr_peers *x, const mr_link_message *m, const head *h) {
     if (h->item < 0) {
         give_up(x, m->peer, NULL);
@@ -279,7 +310,13 @@ static void take_asks(mr_peers *x, const mr_link_message *m, const head *h) {
     for (size_t i = 0; whole && i < n; i++) {
         int64_t item;
         memcpy(&item, (const char *)m->body + i * sizeof item, sizeof item);
-        mr_peers_serve(x, item, m->peer);
+        if (item >= 0) {
+            mr_peers_serve(x, item, m->peer, h->insists != 0);
+            continue;
+        }
+        pthread_mutex_lock(&x->lock);
+        mr_pushes_taken(x, ~item, m->peer);
+        pthread_mutex_unlock(&x->lock);
     }
     free(m->body ? mr_goods_at(m->body) : NULL);
 }
@@ -307,6 +344,10 @@ static void take_message(mr_peers *x, const mr_link_message *m) {
     }
     if (known && h.kind == GIVE) {
         take_goods(x, m, &h);
+        return;
+    }
+    if (known && h.kind == PUSH) {
+        take_push(x, m, &h);
         return;
     }
     if (known && h.kind == KEEP) {
@@ -418,8 +459,8 @@ static void nap(mr_peers *x, int64_t *nanoseconds) {
     t.tv_nsec += (long)*nanoseconds;
     t.tv_sec += t.tv_nsec / 1000000000;
     t.tv_nsec %= 1000000000;
-    bool idle =
-        (!x->has_asks || x->is_short) && (!x->first_letter || !may_send(x, x->first_letter));
+    bool idle = (!x->has_asks || x->is_short) && !x->words.first &&
+                (x->parcels.first ? !may_send(x, x->parcels.first) : !x->has_due);
     if (idle) {
         pthread_cond_timedwait(&x->mail, &x->lock, &t);
     }
@@ -458,7 +499,7 @@ static void drain(mr_peers *x) {
 
 static bool all_left(mr_peers *x) {
     pthread_mutex_lock(&x->lock);
-    bool all = !x->first_letter && x->answering == 0;
+    bool all = !x->words.first && !x->parcels.first && x->answering == 0;
     for (int32_t r = 0; all && r < x->config.world; r++) {
         const peer *p = &x->peers[r];
         all = r == x->config.rank || p->left || p->left_too;
@@ -485,6 +526,9 @@ static void speak(mr_peers *x, rhythm *own) {
 static void tell_all(mr_peers *x, kind what) {
     pthread_mutex_lock(&x->lock);
     x->leaving = what == BYE;
+    if (x->leaving) {
+        mr_letters_drop_goods(x);
+    }
     for (int32_t r = 0; r < x->config.world; r++) {
         if (r != x->config.rank) {
             mr_letters_post_word(x, r, what, 0);
