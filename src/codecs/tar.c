@@ -279,14 +279,24 @@ mr_status mr_tar_next(const unsigned char *data, size_t size, int64_t at, mr_tar
 }
 
 /* ---- Samples ---- */
-bool mr_tar_part_of(const mr_tar_entry *entry, mr_tar_part *out) {
-    const char *slash = strrchr(entry->name, '/');
-    const char *base = slash ? slash + 1 : entry->name;
-    const char *dot = strchr(base, '.');
-    bool has_parts = entry->is_file && dot && dot > base && dot[1] != '\0';
-    if (has_parts) {
-        out->key_length = (size_t)(dot - entry->name);
-        out->extension = dot + 1;
+static bool is_about_the_shard(const char *name, size_t n) {
+    const char *slash = memchr(name, '/', n);
+    size_t first = slash ? (size_t)(slash - name) : n;
+    return first >= 4 && memcmp(name, "__", 2) == 0 && memcmp(name + first - 2, "__", 2) == 0;
+}
+
+bool mr_tar_name_part(const char *name, size_t n, mr_tar_part *out) {
+    const char *slash = memrchr(name, '/', n);
+    const char *base = slash ? slash + 1 : name, *end = name + n;
+    const char *dot = memchr(base, '.', (size_t)(end - base));
+    if (!dot || dot == base || dot + 1 == end || is_about_the_shard(name, n)) {
+        return false;
     }
-    return has_parts;
+    out->key_length = (size_t)(dot - name);
+    out->extension = dot + 1;
+    return true;
+}
+
+bool mr_tar_part_of(const mr_tar_entry *entry, mr_tar_part *out) {
+    return entry->is_file && mr_tar_name_part(entry->name, entry->name_length, out);
 }

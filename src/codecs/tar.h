@@ -23,12 +23,16 @@ mr_status mr_tar_next(const unsigned char *data, size_t size, int64_t at, mr_tar
                       mr_error *err);
 
 /* A file's part in a sample, by WebDataset's rules: the first dot of the last part of the name ends
- * the key; what follows is the extension. False: the file belongs to no sample. */
+ * the key; what follows is the extension. Names whose first part begins and ends with two
+ * underscores ("__meta__/x.json") are about the shard. False: the file belongs to no sample. */
 typedef struct mr_tar_part {
     size_t key_length;
-    const char *extension; /* terminated */
+    const char *extension; /* to the end of the name */
 } mr_tar_part;
 
 bool mr_tar_part_of(const mr_tar_entry *entry, mr_tar_part *out);
+
+/* Likewise, of a file's name of n bytes. */
+bool mr_tar_name_part(const char *name, size_t n, mr_tar_part *out);
 
 #endif

@@ -275,12 +275,15 @@ static mr_status add_column(params *p, const char *name, size_t n, int32_t posit
 static void look_at_cell(column *c, const mr_cell *cell) {
     int64_t whole;
     double real;
+    bool truth;
     if (cell->size == 0) {
         c->has_none = true;
     } else if (parse_whole(cell->data, cell->size, &whole)) {
         c->has_whole = true;
     } else if (parse_real(cell->data, cell->size, &real)) {
         c->has_real = true;
+    } else if (parse_bool(cell->data, cell->size, &truth)) {
+        c->has_bool = true;
     } else {
         c->has_text = true;
     }

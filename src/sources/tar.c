@@ -5,6 +5,7 @@
  * What is kept of a sample is where it begins: its parts are found again, by their headers, when it
  * is filled. So an index that does not fit its shard is found out, and 8 bytes a sample are enough.
  */
+#include <errno.h>
 #include <millrace/millrace.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +66,8 @@ static const mr_param rows[] = {
      .choices = mr_shard_index_choices,
      .doc = "An index as DALI's wds2idx writes it, SHARD.idx or with .idx in place of the shard's "
             "ending: read it where there is one that fits, also write it where there is none, or "
-            "leave it alone."},
+            "leave it alone. Samples are the same with and without; a compressed shard that has "
+            "one is not unpacked when the run opens."},
     {.name = "block_bytes",
      .kind = MR_PARAM_BYTES,
      .offset = offsetof(params, block_bytes),
@@ -94,6 +96,7 @@ static const char *const endings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst", ".t
 typedef struct tar {
     const params *params;
     const mr_log *log; /* while it is opened */
+    bool said;         /* why there are no indices */
     mr_shards shards;
 } tar;
 
@@ -319,16 +322,18 @@ static mr_status walk_shard(mr_shards *shards, mr_shard_index *index, const unsi
     return status;
 }
 
+static bool find(void *user, mr_shards *shards, const mr_shard *shard, const mr_shard_data *data) {
+    const tar *t = user;
+    return mr_shard_index_read_tar(shards, shard, data, t->params->index, t->log);
+}
+
 static mr_status walk(void *user, mr_shards *shards, const mr_shard *shard,
                       const unsigned char *data, size_t size, mr_error *err) {
-    const tar *t = user;
+    tar *t = user;
     mr_shard_index index;
-    if (mr_shard_index_read_tar(shards, shard, data, size, t->params->index, t->log)) {
-        return MR_OK;
-    }
     mr_shard_index_begin(&index, shard, t->params->index);
     mr_status status = walk_shard(shards, &index, data, size, err);
-    mr_shard_index_write_tar(&index, status == MR_OK, t->log);
+    mr_shard_index_write_tar(&index, status == MR_OK, &t->said, t->log);
     return status;
 }
 
@@ -351,6 +356,7 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         .kind = "tar",
         .may_locate = wanted->single && !t->params->in_memory,
         .in_memory = t->params->in_memory,
+        .find = find,
         .walk = walk,
         .user = t,
     };
@@ -413,22 +419,31 @@ static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
     return mr_shards_identify(&((const tar *)state)->shards, sample, out);
 }
 
-static mr_status put_number(const mr_view *field, const unsigned char *text, size_t n,
-                            mr_error *err) {
+static mr_status not_whole(const mr_tar_entry *entry, const char *why, mr_error *err) {
+    char name[256];
+    mr_text_escape(name, sizeof name, entry->name);
+    return mr_fail(err, MR_E_CORRUPT, "%s: %s", name, why);
+}
+
+static mr_status put_number(const mr_view *field, const unsigned char *text,
+                            const mr_tar_entry *entry, mr_error *err) {
     char copy[32], *end;
+    size_t n = (size_t)entry->size;
     while (n > 0 && strchr(" \t\r\n", text[n - 1]) && text[n - 1] != '\0') {
         n--;
     }
     if (n == 0 || n >= sizeof copy) {
-        return mr_fail(err, MR_E_CORRUPT, "not a whole number, of %zu bytes", n);
+        return not_whole(entry, "not a whole number", err);
     }
     memcpy(copy, text, n);
     copy[n] = '\0';
-    long long value = strtoll(copy, &end, 10);
-    if (end != copy + n) {
-        return mr_fail(err, MR_E_CORRUPT, "not a whole number");
+    errno = 0;
+    const int64_t number = strtoll(copy, &end, 10);
+    if (end != copy + n || errno == ERANGE) {
+        return not_whole(
+            entry, errno == ERANGE ? "a number that does not fit int64" : "not a whole number",
+            err);
     }
-    const int64_t number = value;
     memcpy(field->data, &number, sizeof number);
     return MR_OK;
 }
@@ -450,7 +465,7 @@ static mr_status fill_part(const params *p, int32_t i, const mr_shard_piece *pie
         return MR_OK;
     }
     if (p->parts[i].is_number) {
-        return put_number(field, piece->data + entry->data, (size_t)entry->size, err);
+        return put_number(field, piece->data + entry->data, entry, err);
     }
     point_at(field, piece->data + entry->data, (size_t)entry->size);
     return MR_OK;
@@ -544,8 +559,9 @@ const mr_source_class mr_source_tar = {
         "(bytes) and index (int64). A sample that lacks a field somebody wants is a bad sample; "
         "files with other extensions are left out. With \"shuffle\": true shards are mapped and "
         "samples taken one by one; else, and where shards are compressed, they are read in blocks "
-        "(a compressed shard is one block). ustar, GNU long names and pax are understood; links "
-        "and folders are left out; a sparse file, a wrong checksum, a name with .. and a shard "
+        "(a compressed shard is one block). ustar, GNU long names and pax are understood; links, "
+        "folders and what lies under a name such as __meta__ are left out; a sparse file, a wrong "
+        "checksum, a name with .. and a shard "
         "that is cut off are errors that name the byte. Shards must not be cut shorter while a run "
         "uses them.",
     .version = 1,

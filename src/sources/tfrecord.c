@@ -251,13 +251,15 @@ static mr_status walk_records(mr_shards *shards, mr_shard_index *index, const un
     return status < 0 ? status : MR_OK;
 }
 
+static bool find(void *user, mr_shards *shards, const mr_shard *shard, const mr_shard_data *data) {
+    const tfrecord *t = user;
+    return mr_shard_index_read_tfrecord(shards, shard, data, t->params->index, t->log);
+}
+
 static mr_status walk(void *user, mr_shards *shards, const mr_shard *shard,
                       const unsigned char *data, size_t size, mr_error *err) {
     const tfrecord *t = user;
     mr_shard_index index;
-    if (mr_shard_index_read_tfrecord(shards, shard, size, t->params->index, t->log)) {
-        return MR_OK;
-    }
     mr_shard_index_begin(&index, shard, t->params->index);
     mr_status status = walk_records(shards, &index, data, size, err);
     mr_shard_index_write_tfrecord(&index, status == MR_OK, t->log);
@@ -289,6 +291,7 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         .objects = wanted->objects,
         .kind = "tfrecord",
         .may_map = wanted->single && !wants_list(t->params, wanted),
+        .find = find,
         .walk = walk,
         .user = t,
     };

@@ -255,6 +255,19 @@ def test_tar_fields(tmp_path):
     refused({"tar": {"path": pattern, "numbers": ["xyz"]}}, "no field 'xyz'")
 
 
+def test_tar_numbers_that_do_not_fit_int64(tmp_path):
+    path = str(tmp_path / "x.tar")
+    texts = ["9223372036854775807", "-9223372036854775808\n", "9223372036854775808", "-9223372036854775809", "+7"]
+    write_tar(path, [(f"{i}", {"cls": text.encode()}) for i, text in enumerate(texts)])
+    source = {"tar": {"path": path, "numbers": ["cls"]}}
+    refused(source, "2.cls: a number that does not fit int64", "CORRUPT", shuffle=False)
+    with mrlib.Loader({"source": source, "batch": 1, "shuffle": False, "on_error": "skip"}) as loader:
+        values = {b.samples[0]: int(b["cls"][0]) for b in loader}
+        skips = loader.skips()
+    assert values[0] == 2**63 - 1 and values[1] == -2**63 and values[4] == 7
+    assert sorted(s[2] for s in skips) == [2, 3]
+
+
 def test_tar_of_other_things(tmp_path):
     """Folders, links and files without extension are left out; keys keep their folders; extensions
     may have dots and capitals."""
@@ -263,7 +276,8 @@ def test_tar_of_other_things(tmp_path):
         for name, kind, data in [("d", tarfile.DIRTYPE, b""), ("d/1.seg.PNG", None, b"a"),
                                  ("d/readme", None, b"?"), ("d/1.txt", None, b"b"),
                                  ("d/l.txt", tarfile.SYMTYPE, b""), ("e/1.txt", None, b"c"),
-                                 (".hidden", None, b"?"), ("e/1.seg.png", None, b"d")]:
+                                 (".hidden", None, b"?"), ("__meta__/1.txt", None, b"?"),
+                                 ("__x.txt__", None, b"?"), ("e/1.seg.png", None, b"d")]:
             info = tarfile.TarInfo(name)
             info.type = kind or tarfile.REGTYPE
             info.size = len(data)
@@ -293,6 +307,159 @@ def test_tar_index(tmp_path):
         assert samples_of({"tar": {"path": pattern}}, True) == plain
     with mrlib.Loader({"source": {"tar": {"path": pattern}}, "batch": 2}) as loader:
         assert any("does not fit" in w for w in loader.warnings)
+
+
+def wds2idx(path):
+    """What DALI's wds2idx writes of a shard: every file whose name does not begin with a dot, by the
+    name up to the first dot, and one without a dot as a sample of its own."""
+    groups = []
+    with tarfile.open(path) as tar:
+        for m in tar:
+            if not m.isfile() or os.path.basename(m.name).startswith("."):
+                continue
+            dot = m.name.find(".", m.name.rfind("/") + 1)
+            key = m.name[:dot]
+            if not groups or groups[-1][0] != key:
+                groups.append((key, []))
+            groups[-1][1].append(f"{m.name[dot + 1:]} {m.offset_data} {m.size} {m.name}")
+    return f"v1.2 {len(groups)}\n" + "\n".join(" ".join(parts) for _, parts in groups) + "\n"
+
+
+def write_entries(path, entries, how):
+    with tarfile.open(path, "w", format=how) as tar:
+        for name, kind, data in entries:
+            info = tarfile.TarInfo(name)
+            info.type = kind
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+FILE, FOLDER = tarfile.REGTYPE, tarfile.DIRTYPE
+ODD_TARS = {
+    "no extension": [("d", FOLDER, b"")] + [(f"d/{i}.{e}", FILE, b"x" * i) for i in range(5) for e in ("jpg", "txt")] +
+                    [("d/tail", FILE, b"no extension")],
+    "between parts": [("1.jpg", FILE, b"a"), ("readme", FILE, b"?"), ("1.txt", FILE, b"b"), ("2.jpg", FILE, b"c"),
+                      ("2.txt", FILE, b"d")],
+    "about the shard": [("__meta__/info.json", FILE, b"{}"), ("1.txt", FILE, b"a"), ("__x__", FILE, b"?"),
+                        ("__y.z__", FILE, b"?"), ("__3.txt", FILE, b"b"), ("a/__4__/5.txt", FILE, b"c")],
+    "folder last": [("0.txt", FILE, b"a"), ("1.txt", FILE, b"b"), ("z", FOLDER, b"")],
+    "long names": [("p/" * 70 + f"{i}.txt", FILE, b"x" * 600) for i in range(5)],
+    "hidden": [("0.txt", FILE, b"a"), (".hid", FILE, b"q"), (".a.txt", FILE, b"w"), ("2.txt", FILE, b"b")],
+}
+
+
+@pytest.mark.parametrize("how", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("entries", ODD_TARS.values(), ids=ODD_TARS)
+def test_tar_is_the_same_with_an_index(tmp_path, entries, how):
+    path = str(tmp_path / "x.tar")
+    write_entries(path, entries, how)
+
+    def run(index, shuffle=False):
+        document = {"source": {"tar": {"path": path, "index": index}}, "batch": 1, "shuffle": shuffle, "epochs": 1}
+        with mrlib.Loader(document, digest=True) as loader:
+            keys = [b.samples[0] for b in loader]
+            return len(keys), loader.digest(), list(loader.warnings)
+
+    plain = run("none")
+    assert plain[0] == len({n.split(".")[0] for n, k, _ in entries
+                            if k == FILE and "." in os.path.basename(n)[1:] and n[0] != "."
+                            and not (n.split("/")[0].startswith("__") and n.split("/")[0].endswith("__"))})
+    assert plain[2] == []
+    assert run("write") == plain
+    assert os.path.exists(path + ".idx")
+    assert run("read") == plain
+    with open(path + ".idx", "w") as file:
+        file.write(wds2idx(path))
+    assert run("read") == plain
+    # v1.1 has no names
+    with open(path + ".idx", "w") as file:
+        file.write("v1.1 1\ntxt 512 1\n")
+    again = run("read")
+    assert again[:2] == plain[:2] and any("is not used" in w for w in again[2])
+
+
+def test_tar_names_with_spaces_have_no_index_and_it_is_said_once(tmp_path):
+    for k in range(3):
+        write_entries(str(tmp_path / f"{k}.tar"), [("a b.txt", FILE, b"x")], tarfile.USTAR_FORMAT)
+    source = {"tar": {"path": str(tmp_path / "{0..2}.tar"), "index": "write"}}
+    with mrlib.Loader({"source": source, "batch": 1}) as loader:
+        assert sum("with a space" in w for w in loader.warnings) == 1
+    assert not list(tmp_path.glob("*.idx"))
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+@pytest.mark.parametrize("kind", ["tar", "tfrecord"])
+def test_packed_shards_with_an_index_are_not_unpacked_to_open_them(tmp_path, kind, ending):
+    """A shard that cannot be unpacked is found out when it is read, not when its index is there."""
+    if kind == "tar":
+        path = str(tmp_path / "x.tar")
+        write_tar(path, [(f"{i}", {"txt": b"%d" % i}) for i in range(9)])
+        source = {"fields": ["txt"]}
+    else:
+        path = str(tmp_path / "x.tfrecord")
+        with open(path, "wb") as file:
+            file.write(b"".join(record(example({"n": [i]})) for i in range(9)))
+        source = {"fields": ["n:int64"]}
+    packed = pack(path, ending)
+    source = {kind: {**source, "path": packed, "index": "write"}}
+    plain = samples_of(source)
+    assert os.path.exists(packed + ".idx")
+    assert samples_of(source) == plain
+    damaged = bytearray(open(packed, "rb").read())
+    damaged[len(damaged) // 2:] = b"\xff" * (len(damaged) - len(damaged) // 2)
+    open(packed, "wb").write(damaged)
+    os.utime(packed + ".idx")
+    with mrlib.Loader({"source": source, "batch": 9, "shuffle": False}) as loader:
+        with pytest.raises(mrlib.MrError):
+            list(loader)
+    os.unlink(packed + ".idx")
+    with pytest.raises(mrlib.MrError):
+        mrlib.Loader({"source": source, "batch": 9, "shuffle": False}).__enter__()
+
+
+def test_packed_tar_keeps_no_memory_for_what_follows_the_last_file(tmp_path):
+    path = str(tmp_path / "x.tar")
+    write_tar(path, [("0", {"txt": b"a" * 1000})])
+    with open(path, "ab") as file:
+        file.write(bytes(200_000_000))
+    packed = pack(path, ".gz")
+    document = {"source": {"tar": {"path": packed, "index": "write", "fields": ["txt"]}}, "batch": 1,
+                "shuffle": False, "epochs": 1}
+    with mrlib.Loader(document) as loader: # writes the index
+        assert len(list(loader)) == 1
+    code = (f"import mrlib\nloader = mrlib.Loader({document!r}).__enter__()\nassert len(list(loader)) == 1\n"
+            "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('VmHWM')][0])")
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                         env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)})
+    assert int(out.stdout) < 150_000, out.stdout # kB
+    # the checksum behind the zeros is still looked at
+    data = bytearray(open(packed, "rb").read())
+    data[-8] ^= 1
+    open(packed, "wb").write(data)
+    os.utime(packed + ".idx")
+    with mrlib.Loader(document) as loader, pytest.raises(mrlib.MrError):
+        list(loader)
+
+
+def test_braces_as_in_shells(tmp_path):
+    for name in ("a", "b1", "b2", "c", "01", "02", "10", "x{y"):
+        (tmp_path / f"s{name}.txt").write_text(name + "\n")
+
+    def rows(pattern):
+        values = samples_of({"lines": {"path": str(tmp_path / pattern)}})[0]
+        return [values[i]["text"][2].decode() for i in sorted(values)]
+
+    assert rows("s{a..a}.txt") == ["a"]
+    assert rows("s{c..a..2}.txt") == ["c", "a"]
+    assert rows("s{a,b{1,2},c}.txt") == ["a", "b1", "b2", "c"]
+    assert rows("s{{a,c},{01..02}}.txt") == ["a", "c", "01", "02"]
+    assert rows("s{10..01..8}.txt") == ["10", "02"]
+    assert rows("s{b{2..1},1{0,0}}.txt") == ["b2", "b1", "10", "10"]
+    assert rows("s{a,c}.txt") == ["a", "c"]
+    assert rows("sx{y.txt") == ["x{y"]
+    for wrong in ("s{a..3}.txt", "s{a..Z}.txt", "s{}.txt", "s{a}.txt", "s{1..2..0}.txt", "s{0..9999999}.txt"):
+        refused({"lines": {"path": str(tmp_path / wrong)}}, "braces are", "PARAM")
+    refused({"lines": {"path": "{a,b}" * 65}}, "more than 64 pairs", "LIMIT")
 
 
 def test_tar_damage(tmp_path):
@@ -333,7 +500,7 @@ def test_tar_damage(tmp_path):
     refused(source, "no files whose names", "NOT_FOUND")
     refused({"tar": {"path": str(tmp_path / "t-{0..3}.tar")}}, "cannot open", "NOT_FOUND")
     refused({"tar": {"path": str(tmp_path / "t-*.tar")}}, "no file has a name", "NOT_FOUND")
-    refused({"tar": {"path": "t-{3..0}.tar"}}, "braces are", "PARAM")
+    refused({"tar": {"path": "t-{3..x}.tar"}}, "braces are", "PARAM")
     # a sample without one of its parts is skipped where that is asked for
     samples[4][1].pop("json")
     write_tar(path, samples)
@@ -645,6 +812,15 @@ def test_lines_without_header(tmp_path):
     values = samples_of({"lines": {"path": path, "header": False, "delimiter": ";"}})[0]
     assert [np.frombuffer(values[i]["c0"][2], np.int64)[0] for i in values] == [1, 2]
     assert [values[i]["c1"][2] for i in values] == [b"a", b""]
+
+
+def test_lines_of_csv_with_truth_values(tmp_path):
+    path = str(tmp_path / "x.csv")
+    write_csv(path, ["truth", "mixed", "gap"], [["true", "true", "true"], ["False", "1", ""], ["TRUE", "x", "true"]])
+    values = samples_of({"lines": {"path": path}})[0]
+    assert [values[i]["truth"] for i in range(3)] == [as_bytes(np.asarray(v)) for v in (True, False, True)]
+    assert [values[i]["mixed"][2] for i in range(3)] == [b"true", b"1", b"x"]
+    assert [values[i]["gap"][2] for i in range(3)] == [b"true", b"", b"true"]
 
 
 def test_lines_of_json(tmp_path):
