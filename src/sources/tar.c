@@ -14,11 +14,12 @@
 #include "codecs/tar.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/name_table.h"
 #include "io/far_name.h"
 #include "sources/shard_index.h"
 #include "sources/shards.h"
 
-enum { MOST_FIELDS = 64, FIELD_NAME = 64, LOOK_AT = 16 };
+enum { MOST_FIELDS = MR_FIELDS_LIMIT - 2, FIELD_NAME = 256, LOOK_AT = 16, FEW = 64 };
 
 /* A field: its name, and the extensions it comes from, each with a terminating zero. */
 typedef struct part {
@@ -32,8 +33,9 @@ typedef struct params {
     int32_t index;
     int64_t block_bytes, max_unpacked_bytes;
     bool in_memory;
-    part parts[MOST_FIELDS]; /* not parameters: found by check */
-    int32_t n_parts;
+    part *parts; /* not parameters: found by check */
+    int32_t n_parts, capacity;
+    mr_name_table extensions; /* in small letters, of the parts */
     bool has_key, has_index;
 } params;
 
@@ -101,33 +103,64 @@ typedef struct tar {
 } tar;
 
 /* ---- Fields ---- */
-static bool same_letters(const char *a, const char *b) { /* but for upper and lower case */
-    return strcasecmp(a, b) == 0;
+/* False: it is too long to be one of a field. */
+static bool lower(char *out, size_t size, const char *text) {
+    size_t i = 0;
+    for (; text[i] && i + 1 < size; i++) {
+        out[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 32 : text[i]);
+    }
+    out[i] = '\0';
+    return text[i] == '\0';
 }
 
+/* Upper and lower case are the same. */
 static int32_t find_part(const params *p, const char *extension) {
+    char small[FIELD_NAME];
+    return lower(small, sizeof small, extension)
+               ? mr_name_table_find(&p->extensions, small, strlen(small))
+               : -1;
+}
+
+static mr_status make_room(params *p, mr_error *err) {
+    if (p->n_parts == MOST_FIELDS) {
+        return mr_fail(err, MR_E_LIMIT, "more than %d fields", MOST_FIELDS);
+    }
+    if (p->n_parts == p->capacity) {
+        int32_t capacity = p->capacity ? 2 * p->capacity : 8;
+        part *grown = realloc(p->parts, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            return mr_fail_memory(err, (size_t)capacity * sizeof *grown);
+        }
+        p->parts = grown;
+        p->capacity = capacity;
+    }
+    return MR_OK;
+}
+
+/* The first field that has an extension gets its files. */
+static mr_status note_extensions(params *p, mr_error *err) {
+    mr_name_table_free(&p->extensions);
     for (int32_t i = 0; i < p->n_parts; i++) {
-        const part *own = &p->parts[i];
-        for (const char *e = own->extensions; *e; e += strlen(e) + 1) {
-            if (same_letters(e, extension)) {
-                return i;
-            }
+        for (const char *e = p->parts[i].extensions; *e; e += strlen(e) + 1) {
+            char small[FIELD_NAME];
+            lower(small, sizeof small, e);
+            MR_TRY(mr_name_table_put(&p->extensions, small, strlen(small), i, err));
         }
     }
-    return -1;
+    return MR_OK;
 }
 
 static mr_status add_part(params *p, const char *text, mr_error *err) {
     const char *equals = strchr(text, '='), *list = equals ? equals + 1 : text;
     size_t name = equals ? (size_t)(equals - text) : strcspn(text, ";");
-    part *own = &p->parts[p->n_parts];
-    if (p->n_parts == MOST_FIELDS || name == 0 || name >= FIELD_NAME || list[0] == '\0' ||
-        strlen(list) + 2 > FIELD_NAME || strstr(list, ";;") || list[0] == ';') {
-        mr_fail(err, MR_E_PARAM, "'%.64s' is no extension, or there are more than %d", text,
-                MOST_FIELDS);
+    if (name == 0 || name >= FIELD_NAME || list[0] == '\0' || strlen(list) + 2 > FIELD_NAME ||
+        strstr(list, ";;") || list[0] == ';') {
+        mr_fail(err, MR_E_PARAM, "'%.64s' is no extension, or too long", text);
         mr_hint(err, "write \"jpg\", \"jpg;png\" or \"image=jpg;png\"");
         return MR_E_PARAM;
     }
+    MR_TRY(make_room(p, err));
+    part *own = &p->parts[p->n_parts];
     *own = (part){.is_number = false};
     memcpy(own->name, text, name);
     memcpy(own->extensions, list, strlen(list));
@@ -138,18 +171,25 @@ static mr_status add_part(params *p, const char *text, mr_error *err) {
     return MR_OK;
 }
 
-static void lower(char *out, size_t size, const char *text) {
-    size_t i = 0;
-    for (; text[i] && i + 1 < size; i++) {
-        out[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 32 : text[i]);
+/* One that was come across. */
+static mr_status add_extension(params *p, const char *extension, mr_error *err) {
+    char small[FIELD_NAME];
+    if (find_part(p, extension) >= 0 || strpbrk(extension, "=;")) {
+        return MR_OK;
     }
-    out[i] = '\0';
+    if (!lower(small, sizeof small, extension)) {
+        mr_fail(err, MR_E_LIMIT, "an extension of more than %d bytes", FIELD_NAME - 1);
+        mr_hint(err, "give the source's fields: the extensions to take");
+        return MR_E_LIMIT;
+    }
+    MR_TRY(add_part(p, small, err));
+    return mr_name_table_put(&p->extensions, small, strlen(small), p->n_parts - 1, err);
 }
 
 /* Adds the extensions of the first samples, in the order in which they come. A shard that begins
  * with damage is found out by open. */
 static mr_status look(params *p, const mr_shard_head *head, mr_error *err) {
-    char key[MR_TAR_NAME] = "", extension[FIELD_NAME];
+    char key[MR_TAR_NAME] = "";
     int n_samples = 0;
     mr_tar_part found;
     mr_error ignored = MR_ERROR_INIT;
@@ -171,10 +211,7 @@ static mr_status look(params *p, const mr_shard_head *head, mr_error *err) {
         if (n_samples > LOOK_AT) {
             break;
         }
-        lower(extension, sizeof extension, found.extension);
-        if (find_part(p, extension) < 0 && !strpbrk(extension, "=;")) {
-            status = add_part(p, extension, err);
-        }
+        status = add_extension(p, found.extension, err);
     }
     mr_free(entry);
     return status;
@@ -232,31 +269,45 @@ static bool has_name(const params *p, const char *name) {
 }
 
 static mr_status mark_numbers(params *p, mr_error *err) {
-    for (int32_t i = 0; i < p->numbers.n; i++) {
-        if (!has_name(p, p->numbers.v[i])) {
-            mr_fail(err, MR_E_PARAM, "there is no field '%.64s' to be a number", p->numbers.v[i]);
-            return MR_E_PARAM;
-        }
-        for (int32_t k = 0; k < p->n_parts; k++) {
-            part *own = &p->parts[k];
-            own->is_number = own->is_number || strcmp(own->name, p->numbers.v[i]) == 0;
-        }
+    mr_name_table numbers = {.n = 0};
+    mr_status status = MR_OK;
+    for (int32_t i = 0; status == MR_OK && i < p->numbers.n; i++) {
+        const char *name = p->numbers.v[i];
+        status = has_name(p, name)
+                     ? mr_name_table_put(&numbers, name, strlen(name), i, err)
+                     : mr_fail(err, MR_E_PARAM, "there is no field '%.64s' to be a number", name);
     }
-    return MR_OK;
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        const char *name = p->parts[k].name;
+        p->parts[k].is_number = mr_name_table_find(&numbers, name, strlen(name)) >= 0;
+    }
+    mr_name_table_free(&numbers);
+    return status;
 }
 
 static mr_status check(void *params_, mr_error *err) {
     params *p = params_;
-    p->n_parts = 0;
+    p->parts = NULL;
+    p->n_parts = p->capacity = 0;
+    p->extensions = (mr_name_table){.n = 0};
     for (int32_t i = 0; i < p->fields.n; i++) {
         MR_TRY(add_part(p, p->fields.v[i], err));
     }
     if (p->n_parts == 0) {
         MR_TRY(look_for_fields(p, err));
     }
+    MR_TRY(note_extensions(p, err)); /* anew: parts were put in order */
     p->has_key = !has_name(p, "key");
     p->has_index = !has_name(p, "index");
     return mark_numbers(p, err);
+}
+
+static void forget(void *params_) {
+    params *p = params_;
+    free(p->parts);
+    mr_name_table_free(&p->extensions);
+    p->parts = NULL;
+    p->n_parts = p->capacity = 0;
 }
 
 static mr_status describe(const void *params_, mr_field *fields, int32_t capacity,
@@ -484,11 +535,11 @@ static mr_status check_all_there(const params *p, const mr_view *fields, const b
     return MR_OK;
 }
 
-static mr_status walk_sample(const params *p, const mr_shard_piece *piece, mr_view *fields,
-                             char *key, size_t *key_length, mr_error *err) {
+/* seen: a flag for each field, all false. */
+static mr_status walk_parts(const params *p, const mr_shard_piece *piece, mr_view *fields,
+                            bool *seen, char *key, size_t *key_length, mr_error *err) {
     mr_tar_entry entry;
     mr_tar_part found;
-    bool seen[MOST_FIELDS] = {false};
     mr_status status;
     *key_length = 0;
     entry.next = 0;
@@ -511,6 +562,18 @@ static mr_status walk_sample(const params *p, const mr_shard_piece *piece, mr_vi
         }
     }
     return status < 0 ? status : check_all_there(p, fields, seen, err);
+}
+
+static mr_status walk_sample(const params *p, const mr_shard_piece *piece, mr_view *fields,
+                             char *key, size_t *key_length, mr_error *err) {
+    bool few[FEW] = {false};
+    bool *many = p->n_parts > FEW ? mr_zalloc((size_t)p->n_parts, sizeof *many) : NULL;
+    if (p->n_parts > FEW && !many) {
+        return mr_fail_memory(err, (size_t)p->n_parts);
+    }
+    mr_status status = walk_parts(p, piece, fields, many ? many : few, key, key_length, err);
+    mr_free(many);
+    return status;
 }
 
 /* The key lies in a header of the sample, if it is not one that was put together. */
@@ -568,6 +631,7 @@ const mr_source_class mr_source_tar = {
     .param_size = sizeof(params),
     .params = rows,
     .check = check,
+    .forget = forget,
     .describe = describe,
     .open = open_,
     .close = close_,

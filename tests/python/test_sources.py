@@ -964,6 +964,94 @@ def test_a_file_that_is_too_large_is_named_or_skipped(tmp_path):
 # ---- arrays ----------------------------------------------------------------------------------
 
 
+MANY = 2000
+
+
+def many_values(values, dtype):
+    """[sample][column] of fields that are called f0000 and on."""
+    return np.array([[np.frombuffer(values[i][f"f{c:04}"][2], dtype)[0] for c in range(MANY)] for i in sorted(values)])
+
+
+def test_tfrecord_of_2000_features(tmp_path):
+    path = str(tmp_path / "x.tfrecord")
+    table = np.arange(3 * MANY).reshape(3, MANY)
+    with open(path, "wb") as file:
+        for row in table:
+            file.write(record(example({f"f{c:04}": [int(v)] for c, v in enumerate(row)})))
+    for source in ({"path": path}, {"path": path, "fields": [f"f{c:04}:int64" for c in range(MANY)]},
+                   {"path": path, "fields": [f"f{c:04}:int64" for c in range(MANY)] + ["again=f0007:int64",
+                                                                                      "more=f0007:int64[]"]}):
+        values = samples_of({"tfrecord": source})[0]
+        assert len(values[0]) == len(source.get("fields", range(MANY)))
+        assert (many_values(values, np.int64) == table).all()
+    assert values[2]["again"][2] == values[2]["more"][2] == values[2]["f0007"][2]
+    assert list(samples_of({"tfrecord": {"path": path}}, fields=["f1999"])[0][1]) == ["f1999"]
+
+
+def test_tfrecord_names_that_are_too_long_are_no_loss(tmp_path):
+    path = str(tmp_path / "x.tfrecord")
+    with open(path, "wb") as file:
+        file.write(record(example({"a": [1], "b" * 255: [2], "c": [3]})))
+    assert len(samples_of({"tfrecord": {"path": path}})[0][0]) == 3
+    with open(path, "wb") as file:
+        file.write(record(example({"a": [1], "b" * 256: [2], "c": [3]})))
+    refused({"tfrecord": {"path": path}}, "with one of 256 bytes", "LIMIT")
+    assert list(samples_of({"tfrecord": {"path": path, "fields": ["c:int64"]}})[0][0]) == ["c"]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_lines_of_2000_columns(tmp_path, form):
+    path = str(tmp_path / f"x.{form}")
+    names = [f"f{c:04}" for c in range(MANY)]
+    table = np.arange(5 * MANY).reshape(5, MANY)
+    if form == "csv":
+        write_csv(path, names, table.tolist())
+    else:
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(dict(zip(names, row))) + "\n" for row in table.tolist())
+    for fields in ([], [f"{n}:int64" for n in names], [f"{n}:int64" for n in reversed(names)]):
+        values = samples_of({"lines": {"path": path, "fields": fields}})[0]
+        assert len(values[0]) == MANY and (many_values(values, np.int64) == table).all()
+    twice = samples_of({"lines": {"path": path, "fields": ["a=f0003:int64", "f0001:int64", "b=f0003:float32"]}})[0]
+    assert np.frombuffer(twice[1]["b"][2], np.float32)[0] == np.frombuffer(twice[1]["a"][2], np.int64)[0] == MANY + 3
+
+
+def test_tar_of_2000_extensions(tmp_path):
+    path = str(tmp_path / "x.tar")
+    write_tar(path, [(f"{i}", {f"F{c:04}": b"%d" % (i * MANY + c) for c in range(MANY)}) for i in range(3)])
+    for source in ({"path": path}, {"path": path, "fields": [f"f{c:04}" for c in range(MANY)]}):
+        source["numbers"] = [f"f{c:04}" for c in range(MANY)]
+        values = samples_of({"tar": source})[0]
+        assert (many_values(values, np.int64) == np.arange(3 * MANY).reshape(3, MANY)).all()
+
+
+def test_array_of_2000_members_and_fields(tmp_path):
+    table = np.arange(5 * MANY).reshape(5, MANY)
+    np.savez(str(tmp_path / "x.npz"), **{f"f{c:04}": table[:, c] for c in range(MANY)})
+    assert (many_values(samples_of({"array": {"path": str(tmp_path / "x.npz")}})[0], np.int64) == table).all()
+    np.save(str(tmp_path / "x.npy"), table[:, 0])
+    fields = [f"f{c:04}={tmp_path}/x.npy" for c in range(200)]
+    assert len(samples_of({"array": {"path": str(tmp_path / "x.npy"), "fields": fields}})[0][0]) == 201
+
+
+def test_ops_with_2000_numbers(tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(7, MANY)).astype(np.float32)
+    np.save(str(tmp_path / "x.npy"), x)
+    mean = rng.normal(size=MANY).astype(np.float32)
+    std = rng.uniform(1, 2, MANY).astype(np.float32)
+    bounds = np.sort(rng.normal(size=MANY))
+    source = {"array": {"path": str(tmp_path / "x.npy")}}
+    for op, expected in (({"standardize": {"mean": mean.tolist(), "std": std.tolist()}}, (x - mean) / std),
+                         ({"bucketize": {"boundaries": bounds.tolist()}}, np.digitize(x, bounds, right=True))):
+        document = {"source": source, "ops": [op], "batch": 7, "shuffle": False, "epochs": 1}
+        with mrlib.Loader(document) as loader:
+            assert np.asarray(next(iter(loader))["data"]).tobytes() == expected.tobytes()
+    refused_op = {"source": source, "ops": [{"bucketize": {"boundaries": list(range(65536))}}], "batch": 1}
+    with pytest.raises(mrlib.MrError, match="must have 1 to 65535"):
+        mrlib.Loader(refused_op).__enter__()
+
+
 def test_array_of_several_files(tmp_path):
     rng = np.random.default_rng(8)
     data = rng.integers(0, 255, (50, 4, 3)).astype(np.int32)
