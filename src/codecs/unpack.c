@@ -40,6 +40,8 @@ typedef struct sink {
     unsigned char *data, *rest;
     size_t n, capacity, keep, limit;
     bool head;
+    mr_unpack_take *take; /* (optional) gets what is not kept */
+    void *user;
 } sink;
 
 /* Room for what comes next. */
@@ -94,6 +96,13 @@ static mr_status make_room(sink *s, room *out, mr_error *err) {
     return MR_OK;
 }
 
+/* So many bytes were put into the room. */
+static mr_status advance(sink *s, size_t n, mr_error *err) {
+    bool gives = s->take && n > 0 && s->n >= s->keep;
+    s->n += n;
+    return gives ? s->take(s->user, s->rest, n, err) : MR_OK;
+}
+
 static mr_status damaged(const char *what, size_t at, mr_error *err) {
     mr_fail(err, MR_E_CORRUPT, "%s", what);
     if (err) {
@@ -122,7 +131,7 @@ static mr_status inflate_all(z_stream *z, const unsigned char *data, size_t size
         uInt in = z->avail_in, out = z->avail_out;
         result = inflate(z, Z_NO_FLUSH);
         at += in - z->avail_in;
-        s->n += out - z->avail_out;
+        MR_TRY(advance(s, out - z->avail_out, err));
         if (result != Z_OK && result != Z_STREAM_END) {
             return damaged(at < size ? "not valid gzip" : "the gzip file is cut off", at, err);
         }
@@ -163,7 +172,7 @@ static mr_status unpack_frames(ZSTD_DCtx *context, const void *data, size_t size
         if (in.pos == before && out.pos == 0) {
             return damaged("the zstd file is cut off", in.pos, err);
         }
-        s->n += out.pos;
+        MR_TRY(advance(s, out.pos, err));
     }
     return MR_OK;
 }
@@ -200,7 +209,7 @@ static mr_status unpack_lz4_frames(LZ4F_dctx *context, const unsigned char *data
             return damaged("the lz4 file is cut off", at, err);
         }
         at += in;
-        s->n += out;
+        MR_TRY(advance(s, out, err));
     }
     return MR_OK;
 }
@@ -250,4 +259,12 @@ mr_status mr_unpack_beginning(mr_packing packing, const void *data, size_t size,
                               size_t limit, unsigned char **out, size_t *n, mr_error *err) {
     const sink s = {.keep = keep <= limit ? keep : limit + 1, .limit = limit};
     return unpack(packing, data, size, s, out, n, err);
+}
+
+mr_status mr_unpack_stream(mr_packing packing, const void *data, size_t size, size_t limit,
+                           mr_unpack_take *take, void *user, mr_error *err) {
+    const sink s = {.keep = 0, .limit = limit, .take = take, .user = user};
+    unsigned char *none = NULL;
+    size_t n = 0;
+    return unpack(packing, data, size, s, &none, &n, err);
 }

@@ -21,4 +21,10 @@ mr_status mr_unpack_file(mr_packing packing, const void *data, size_t size, size
 mr_status mr_unpack_beginning(mr_packing packing, const void *data, size_t size, size_t keep,
                               size_t limit, unsigned char **out, size_t *n, mr_error *err);
 
+/* Likewise, but gives what is unpacked away piece by piece, and keeps nothing. What take returns
+ * below MR_OK ends it. */
+typedef mr_status mr_unpack_take(void *user, const unsigned char *bytes, size_t n, mr_error *err);
+mr_status mr_unpack_stream(mr_packing packing, const void *data, size_t size, size_t limit,
+                           mr_unpack_take *take, void *user, mr_error *err);
+
 #endif

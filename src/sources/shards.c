@@ -87,6 +87,15 @@ static mr_status walk_bytes(mr_shards *s, const mr_shards_config *config, mr_sha
     if (!stays_unpacked(config) && find_marks(s, config, shard, NULL, 0)) {
         return MR_OK;
     }
+    if (!stays_unpacked(config) && config->stream) {
+        bool again = false;
+        mr_status done = config->stream(config->user, s, shard, &again, err);
+        if (!again) {
+            return done;
+        }
+        s->n_pieces = shard->first_piece;
+        s->n_samples = shard->first_sample;
+    }
     MR_TRY(mr_unpack_file(shard->packing, shard->map.data, shard->map.size,
                           (size_t)config->max_unpacked, false, &owned, &size, err));
     mr_status status = mark_bytes(s, config, shard, owned, size, stays_unpacked(config), err);

@@ -76,6 +76,11 @@ typedef struct mr_shards_config {
      * mr_shards_end. */
     mr_status (*walk)(void *user, mr_shards *shards, const mr_shard *shard,
                       const unsigned char *data, size_t size, mr_error *err);
+
+    /* (optional) Likewise of a compressed shard, as it is unpacked piece by piece, so that no
+     * memory is taken for it. *again: walk must find out what is wrong. */
+    mr_status (*stream)(void *user, mr_shards *shards, const mr_shard *shard, bool *again,
+                        mr_error *err);
     void *user;
 } mr_shards_config;
 

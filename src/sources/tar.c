@@ -336,41 +336,65 @@ static mr_status describe(const void *params_, mr_field *fields, int32_t capacit
 /* ---- Finding the samples ---- */
 /* A sample begins where the parts of the one before end: whatever is between them, such as a folder
  * or a header with a long name, is its own. */
-static mr_status walk_entries(mr_shards *shards, mr_shard_index *index, const unsigned char *data,
-                              size_t size, mr_tar_entry *entry, char *key, mr_error *err) {
-    int64_t end = 0;
-    mr_status status;
+typedef struct walker {
+    mr_shards *shards;
+    mr_shard_index index;
+    int64_t end; /* of the last part */
+    char key[MR_TAR_NAME];
+    size_t key_length;
+    mr_tar_entry entry;
+    mr_tar_stream stream;
+    bool is_wrong; /* what came is no tar file, as far as it was seen */
+} walker;
+
+static mr_status take_entry(void *user, const mr_tar_entry *entry, mr_error *err) {
+    walker *w = user;
     mr_tar_part found;
-    size_t key_length = 0;
-    while ((status = mr_tar_next(data, size, entry->next, entry, err)) == MR_OK) {
-        if (!mr_tar_part_of(entry, &found)) {
-            continue;
-        }
-        if (found.key_length != key_length || memcmp(key, entry->name, key_length) != 0) {
-            MR_TRY(mr_shards_mark(shards, end, 1, err));
-            mr_shard_index_sample(index);
-            key_length = found.key_length;
-            memcpy(key, entry->name, key_length);
-        }
-        mr_shard_index_part(index, found.extension, entry->data, entry->size, entry->name);
-        end = entry->next;
+    if (!mr_tar_part_of(entry, &found)) {
+        return MR_OK;
     }
-    mr_shards_end(shards, end);
+    if (found.key_length != w->key_length || memcmp(w->key, entry->name, w->key_length) != 0) {
+        MR_TRY(mr_shards_mark(w->shards, w->end, 1, err));
+        mr_shard_index_sample(&w->index);
+        w->key_length = found.key_length;
+        memcpy(w->key, entry->name, w->key_length);
+    }
+    mr_shard_index_part(&w->index, found.extension, entry->data, entry->size, entry->name);
+    w->end = entry->next;
+    return MR_OK;
+}
+
+static mr_status walk_entries(walker *w, const unsigned char *data, size_t size, mr_error *err) {
+    mr_status status;
+    while ((status = mr_tar_next(data, size, w->entry.next, &w->entry, err)) == MR_OK) {
+        MR_TRY(take_entry(w, &w->entry, err));
+    }
     return status < 0 ? status : MR_OK;
 }
 
-static mr_status walk_shard(mr_shards *shards, mr_shard_index *index, const unsigned char *data,
-                            size_t size, mr_error *err) {
-    struct {
-        mr_tar_entry entry;
-        char key[MR_TAR_NAME];
-    } *own = mr_zalloc(1, sizeof *own);
-    if (!own) {
-        return mr_fail_memory(err, sizeof *own);
-    }
-    mr_status status = walk_entries(shards, index, data, size, &own->entry, own->key, err);
-    mr_free(own);
+static mr_status take_bytes(void *user, const unsigned char *bytes, size_t n, mr_error *err) {
+    walker *w = user;
+    mr_status status = mr_tar_stream_feed(&w->stream, bytes, n, take_entry, w, err);
+    w->is_wrong = status < 0;
     return status;
+}
+
+static mr_status begin_walk(walker **out, const tar *t, mr_shards *shards, const mr_shard *shard,
+                            mr_error *err) {
+    *out = mr_zalloc(1, sizeof **out);
+    if (!*out) {
+        return mr_fail_memory(err, sizeof **out);
+    }
+    (*out)->shards = shards;
+    mr_shard_index_begin(&(*out)->index, shard, t->params->index);
+    return MR_OK;
+}
+
+static void end_walk(tar *t, walker *w, bool well) {
+    mr_shards_end(w->shards, w->end);
+    mr_shard_index_write_tar(&w->index, well, &t->said, t->log);
+    mr_tar_stream_free(&w->stream);
+    mr_free(w);
 }
 
 static bool find(void *user, mr_shards *shards, const mr_shard *shard, const mr_shard_data *data) {
@@ -380,11 +404,26 @@ static bool find(void *user, mr_shards *shards, const mr_shard *shard, const mr_
 
 static mr_status walk(void *user, mr_shards *shards, const mr_shard *shard,
                       const unsigned char *data, size_t size, mr_error *err) {
-    tar *t = user;
-    mr_shard_index index;
-    mr_shard_index_begin(&index, shard, t->params->index);
-    mr_status status = walk_shard(shards, &index, data, size, err);
-    mr_shard_index_write_tar(&index, status == MR_OK, &t->said, t->log);
+    walker *w;
+    MR_TRY(begin_walk(&w, user, shards, shard, err));
+    mr_status status = walk_entries(w, data, size, err);
+    end_walk(user, w, status == MR_OK);
+    return status;
+}
+
+static mr_status stream(void *user, mr_shards *shards, const mr_shard *shard, bool *again,
+                        mr_error *err) {
+    const tar *t = user;
+    walker *w;
+    mr_error own = MR_ERROR_INIT;
+    MR_TRY(begin_walk(&w, t, shards, shard, err));
+    mr_status status = mr_unpack_stream(shard->packing, shard->map.data, shard->map.size,
+                                        (size_t)t->params->max_unpacked_bytes, take_bytes, w, &own);
+    *again = w->is_wrong || (status == MR_OK && !mr_tar_stream_is_whole(&w->stream));
+    end_walk(user, w, status == MR_OK && !*again);
+    if (status < 0 && !*again && err) {
+        *err = own;
+    }
     return status;
 }
 
@@ -409,6 +448,7 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         .in_memory = t->params->in_memory,
         .find = find,
         .walk = walk,
+        .stream = stream,
         .user = t,
     };
     MR_TRY(mr_shards_open(&t->shards, &config, err));

@@ -376,6 +376,13 @@ def test_tar_is_the_same_with_an_index(tmp_path, entries, how):
         file.write("v1.1 1\ntxt 512 1\n")
     again = run("read")
     assert again[:2] == plain[:2] and any("is not used" in w for w in again[2])
+    # a compressed shard is walked through as it is unpacked, with the same samples and index
+    os.unlink(path + ".idx")
+    run("write")
+    index, values = open(path + ".idx").read(), samples_of({"tar": {"path": path}})[0]
+    packed = pack(path, ".gz")
+    assert samples_of({"tar": {"path": packed, "index": "write"}})[0] == values
+    assert open(packed + ".idx").read() == index
 
 
 def test_tar_names_with_spaces_have_no_index_and_it_is_said_once(tmp_path):
@@ -425,13 +432,13 @@ def test_packed_tar_keeps_no_memory_for_what_follows_the_last_file(tmp_path):
     packed = pack(path, ".gz")
     document = {"source": {"tar": {"path": packed, "index": "write", "fields": ["txt"]}}, "batch": 1,
                 "shuffle": False, "epochs": 1}
-    with mrlib.Loader(document) as loader: # writes the index
-        assert len(list(loader)) == 1
     code = (f"import mrlib\nloader = mrlib.Loader({document!r}).__enter__()\nassert len(list(loader)) == 1\n"
             "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('VmHWM')][0])")
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                         env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)})
-    assert int(out.stdout) < 150_000, out.stdout # kB
+    for indexed in (False, True):
+        assert os.path.exists(packed + ".idx") == indexed
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                             env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)})
+        assert int(out.stdout) < 150_000, out.stdout # kB
     # the checksum behind the zeros is still looked at
     data = bytearray(open(packed, "rb").read())
     data[-8] ^= 1
