@@ -11,12 +11,13 @@ static const char *const kind_names[] = {
     [MR_PARAM_INT] = "int",       [MR_PARAM_FLOAT] = "float",     [MR_PARAM_BOOL] = "bool",
     [MR_PARAM_CHOICE] = "choice", [MR_PARAM_STRING] = "string",   [MR_PARAM_INTS] = "ints",
     [MR_PARAM_FLOATS] = "floats", [MR_PARAM_STRINGS] = "strings", [MR_PARAM_BYTES] = "bytes",
-    [MR_PARAM_JSON] = "JSON",     [MR_PARAM_OPS] = "ops",
+    [MR_PARAM_JSON] = "JSON",     [MR_PARAM_OPS] = "ops",         [MR_PARAM_NUMBERS] = "floats",
 };
 
 static bool is_list(const mr_param *row) {
     return row->kind == MR_PARAM_INTS || row->kind == MR_PARAM_FLOATS ||
-           row->kind == MR_PARAM_STRINGS || row->kind == MR_PARAM_OPS;
+           row->kind == MR_PARAM_STRINGS || row->kind == MR_PARAM_OPS ||
+           row->kind == MR_PARAM_NUMBERS;
 }
 
 static void list_text(const mr_param *row, char *buffer, size_t size) {

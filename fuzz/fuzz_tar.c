@@ -25,6 +25,42 @@ static void check_entry(const mr_tar_entry *entry, int64_t at, size_t size) {
     }
 }
 
+/* Entries of a stream are the same ones; where the archive is cut off there may be one more. */
+typedef struct both {
+    const uint8_t *data;
+    size_t size;
+    int64_t at;
+    bool is_more;
+} both;
+
+static mr_status compare(void *user, const mr_tar_entry *entry, mr_error *err) {
+    both *b = user;
+    mr_tar_entry expected;
+    want(!b->is_more);
+    b->is_more = mr_tar_next(b->data, b->size, b->at, &expected, err) != MR_OK;
+    if (!b->is_more) {
+        want(entry->offset == expected.offset && entry->data == expected.data);
+        want(entry->size == expected.size && entry->next == expected.next);
+        want(entry->is_file == expected.is_file && strcmp(entry->name, expected.name) == 0);
+        b->at = entry->next;
+    }
+    return MR_OK;
+}
+
+static void check_stream(const uint8_t *data, size_t size, int64_t end, bool whole) {
+    mr_error err = MR_ERROR_INIT;
+    mr_tar_stream stream = {.n = 0};
+    both b = {data, size, 0, false};
+    mr_status status = MR_OK;
+    for (size_t at = 0, piece = 1; status == MR_OK && at < size; at += piece) {
+        piece = piece % 900 + 100;
+        piece = piece < size - at ? piece : size - at;
+        status = mr_tar_stream_feed(&stream, data + at, piece, compare, &b, &err);
+    }
+    want(b.at == end && whole == (status == MR_OK && mr_tar_stream_is_whole(&stream)));
+    mr_tar_stream_free(&stream);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     mr_error err = MR_ERROR_INIT;
     mr_tar_entry entry = {.next = 0};
@@ -34,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_entry(&entry, at, size);
         at = entry.next;
     }
+    check_stream(data, size, at, status == MR_END);
     want(status == MR_END || (err.code == status && err.offset >= 0 && err.text[0] != '\0'));
     return 0;
 }

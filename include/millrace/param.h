@@ -24,7 +24,8 @@ typedef enum mr_param_kind {
     MR_PARAM_STRINGS, /* mr_strings; a single string is a list of one */
     MR_PARAM_BYTES,   /* int64_t: a number, or text such as "64MB" (powers of 1000) or "64MiB" */
     MR_PARAM_JSON,    /* const char *: any JSON, as text */
-    MR_PARAM_OPS      /* mr_ops: ops as a pipeline lists them; a single one is a list of one */
+    MR_PARAM_OPS,     /* mr_ops: ops as a pipeline lists them; a single one is a list of one */
+    MR_PARAM_NUMBERS  /* mr_numbers: as MR_PARAM_FLOATS, but as many as max_len says */
 } mr_param_kind;
 
 #define MR_LIST_MAX 64
@@ -38,6 +39,13 @@ typedef struct mr_floats {
     int32_t n;
     double v[MR_LIST_MAX];
 } mr_floats;
+
+/* For lists that may be longer than MR_LIST_MAX, such as one number for each of a table's columns.
+ */
+typedef struct mr_numbers {
+    int32_t n;
+    double *v;
+} mr_numbers;
 
 typedef struct mr_strings {
     int32_t n;

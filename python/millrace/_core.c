@@ -83,7 +83,7 @@ static PyObject *choices_list(const mr_param *row) {
 
 static PyObject *row_dict(const mr_param *row) {
     static const char *const kinds[] = {"int",    "float",   "bool",  "choice", "string", "ints",
-                                        "floats", "strings", "bytes", "json",   "ops"};
+                                        "floats", "strings", "bytes", "json",   "ops",    "floats"};
     return Py_BuildValue("{s:s,s:s,s:N,s:N,s:N}", "name", row->name, "kind", kinds[row->kind],
                          "default", text_or_none(row->fallback), "choices", choices_list(row),
                          "doc", text_or_none(row->doc));

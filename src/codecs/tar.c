@@ -3,6 +3,7 @@
  * they are used. */
 #include "codecs/tar.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -278,15 +279,112 @@ mr_status mr_tar_next(const unsigned char *data, size_t size, int64_t at, mr_tar
                              : damaged(err, at, MR_E_CORRUPT, "the archive ends after a long name");
 }
 
-/* ---- Samples ---- */
-bool mr_tar_part_of(const mr_tar_entry *entry, mr_tar_part *out) {
-    const char *slash = strrchr(entry->name, '/');
-    const char *base = slash ? slash + 1 : entry->name;
-    const char *dot = strchr(base, '.');
-    bool has_parts = entry->is_file && dot && dot > base && dot[1] != '\0';
-    if (has_parts) {
-        out->key_length = (size_t)(dot - entry->name);
-        out->extension = dot + 1;
+/* ---- Entries of a stream ---- */
+/* The header that was waited for is there: it carries something for the next, and its bytes are
+ * waited for; or it is the last of an entry, whose bytes are passed over. */
+static mr_status take_header(mr_tar_stream *s, mr_tar_visit *visit, void *user, mr_error *err) {
+    enum { MOST = 4 << 20 };
+    const unsigned char *header = s->pending + s->header;
+    int64_t bytes = 0;
+    if (s->header == 0 && is_zero(header)) {
+        s->is_over = true;
+        return MR_OK;
     }
-    return has_parts;
+    MR_TRY(check_header(s->pending, s->n, (int64_t)s->header, &bytes, err));
+    if (is_about_the_next(header[TYPE])) {
+        if (bytes > MOST - (int64_t)s->need) {
+            return damaged(err, s->at, MR_E_LIMIT, "headers of more than 4 MB");
+        }
+        s->in_extra = true;
+        s->need += (size_t)(bytes + MR_TAR_BLOCK - 1) / MR_TAR_BLOCK * MR_TAR_BLOCK;
+        return MR_OK;
+    }
+    MR_TRY(mr_tar_next(s->pending, SIZE_MAX / 4, 0, &s->entry, err));
+    s->skip = s->entry.next - (int64_t)s->n;
+    s->entry.offset += s->at;
+    s->entry.data += s->at;
+    s->entry.next += s->at;
+    s->at += (int64_t)s->n;
+    s->n = s->header = 0;
+    s->need = MR_TAR_BLOCK;
+    return visit(user, &s->entry, err);
+}
+
+static mr_status take_pending(mr_tar_stream *s, mr_tar_visit *visit, void *user, mr_error *err) {
+    while (s->n == s->need && !s->is_over) {
+        if (s->in_extra) {
+            s->in_extra = false;
+            s->header = s->need;
+            s->need += MR_TAR_BLOCK;
+        } else {
+            MR_TRY(take_header(s, visit, user, err));
+        }
+    }
+    return MR_OK;
+}
+
+/* As many of the bytes as are waited for; how many these are. */
+static mr_status put_pending(mr_tar_stream *s, const unsigned char *bytes, size_t n, size_t *taken,
+                             mr_error *err) {
+    s->need = s->need ? s->need : MR_TAR_BLOCK;
+    if (s->need > s->capacity) {
+        unsigned char *grown = realloc(s->pending, s->need);
+        if (!grown) {
+            return mr_fail_memory(err, s->need);
+        }
+        s->pending = grown;
+        s->capacity = s->need;
+    }
+    *taken = s->need - s->n < n ? s->need - s->n : n;
+    memcpy(s->pending + s->n, bytes, *taken);
+    s->n += *taken;
+    return MR_OK;
+}
+
+mr_status mr_tar_stream_feed(mr_tar_stream *s, const unsigned char *bytes, size_t n,
+                             mr_tar_visit *visit, void *user, mr_error *err) {
+    while (n > 0 && !s->is_over) {
+        size_t taken = s->skip < (int64_t)n ? (size_t)s->skip : n;
+        s->skip -= (int64_t)taken;
+        s->at += (int64_t)taken;
+        if (taken == 0) {
+            MR_TRY(put_pending(s, bytes, n, &taken, err));
+            MR_TRY(take_pending(s, visit, user, err));
+        }
+        bytes += taken;
+        n -= taken;
+    }
+    return MR_OK;
+}
+
+bool mr_tar_stream_is_whole(const mr_tar_stream *s) {
+    return s->is_over || (s->n == 0 && s->skip == 0);
+}
+
+void mr_tar_stream_free(mr_tar_stream *s) {
+    free(s->pending);
+    s->pending = NULL;
+}
+
+/* ---- Samples ---- */
+static bool is_about_the_shard(const char *name, size_t n) {
+    const char *slash = memchr(name, '/', n);
+    size_t first = slash ? (size_t)(slash - name) : n;
+    return first >= 4 && memcmp(name, "__", 2) == 0 && memcmp(name + first - 2, "__", 2) == 0;
+}
+
+bool mr_tar_name_part(const char *name, size_t n, mr_tar_part *out) {
+    const char *slash = memrchr(name, '/', n);
+    const char *base = slash ? slash + 1 : name, *end = name + n;
+    const char *dot = memchr(base, '.', (size_t)(end - base));
+    if (!dot || dot == base || dot + 1 == end || is_about_the_shard(name, n)) {
+        return false;
+    }
+    out->key_length = (size_t)(dot - name);
+    out->extension = dot + 1;
+    return true;
+}
+
+bool mr_tar_part_of(const mr_tar_entry *entry, mr_tar_part *out) {
+    return entry->is_file && mr_tar_name_part(entry->name, entry->name_length, out);
 }

@@ -16,4 +16,15 @@ mr_packing mr_packing_of(const char *path);
 mr_status mr_unpack_file(mr_packing packing, const void *data, size_t size, size_t limit, bool head,
                          unsigned char **out, size_t *n, mr_error *err);
 
+/* Likewise, but of what is unpacked only the first `keep` bytes are kept, and no memory is taken
+ * for the rest. All of it is unpacked nevertheless, since checksums are at the end. */
+mr_status mr_unpack_beginning(mr_packing packing, const void *data, size_t size, size_t keep,
+                              size_t limit, unsigned char **out, size_t *n, mr_error *err);
+
+/* Likewise, but gives what is unpacked away piece by piece, and keeps nothing. What take returns
+ * below MR_OK ends it. */
+typedef mr_status mr_unpack_take(void *user, const unsigned char *bytes, size_t n, mr_error *err);
+mr_status mr_unpack_stream(mr_packing packing, const void *data, size_t size, size_t limit,
+                           mr_unpack_take *take, void *user, mr_error *err);
+
 #endif

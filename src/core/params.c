@@ -3,6 +3,7 @@
 #include "core/params.h"
 
 #include <math.h>
+#include <millrace/millrace.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ static const char *const kind_words[] = {
     [MR_PARAM_BYTES] = "a number of bytes, such as 1000000 or \"64MB\"",
     [MR_PARAM_JSON] = "valid JSON",
     [MR_PARAM_OPS] = "a list of ops",
+    [MR_PARAM_NUMBERS] = "a number or a list of them",
 };
 
 static void set_where(const place *at) {
@@ -99,7 +101,7 @@ static mr_status check_range(const place *at, double value) {
 static mr_status check_length(const place *at, size_t length) {
     const mr_param *row = at->row;
     int32_t max = row->max_len ? row->max_len : MR_LIST_MAX;
-    if (row->kind == MR_PARAM_STRINGS && !row->max_len) {
+    if ((row->kind == MR_PARAM_STRINGS || row->kind == MR_PARAM_NUMBERS) && !row->max_len) {
         max = INT32_MAX;
     }
     if (length >= (size_t)row->min_len && length <= (size_t)max) {
@@ -203,6 +205,16 @@ static mr_status read_strings(const place *at, json_t *value, mr_strings *out) {
     return read_list(at, value, read_string, out->v, sizeof *out->v, &out->n);
 }
 
+static mr_status read_numbers(const place *at, json_t *value, mr_numbers *out) {
+    size_t length = json_is_array(value) ? json_array_size(value) : 1;
+    MR_TRY(check_length(at, length));
+    out->v = mr_zalloc(length, sizeof *out->v);
+    if (!out->v) {
+        return mr_fail_memory(at->err, length * sizeof *out->v);
+    }
+    return read_list(at, value, read_float, out->v, sizeof *out->v, &out->n);
+}
+
 typedef struct unit_row {
     const char *name;
     double bytes;
@@ -281,6 +293,8 @@ static mr_status read_param(const place *at, json_t *value, void *out) {
         return read_json(at, value, out);
     case MR_PARAM_OPS:
         return read_ops(at, value, out);
+    case MR_PARAM_NUMBERS:
+        return read_numbers(at, value, out);
     }
     return mr_fail(at->err, MR_E_INTERNAL, "unknown parameter kind");
 }
@@ -480,6 +494,10 @@ void mr_params_free(const mr_param *rows, void *params) {
             }
             free(list->v);
             *list = (mr_strings){0, NULL};
+        } else if (row->kind == MR_PARAM_NUMBERS) {
+            mr_numbers *list = member;
+            mr_free(list->v);
+            *list = (mr_numbers){0, NULL};
         } else if (row->kind == MR_PARAM_OPS) {
             mr_inner_ops_free(member);
         }
@@ -496,14 +514,17 @@ static json_t *list_json(const mr_param *row, const void *member) {
     json_t *list = json_array();
     const mr_ints *ints = member;
     const mr_floats *floats = member;
+    const mr_numbers *numbers = member;
     const mr_strings *strings = member;
-    int32_t n = row->kind == MR_PARAM_INTS     ? ints->n
-                : row->kind == MR_PARAM_FLOATS ? floats->n
-                                               : strings->n;
+    int32_t n = row->kind == MR_PARAM_INTS      ? ints->n
+                : row->kind == MR_PARAM_FLOATS  ? floats->n
+                : row->kind == MR_PARAM_NUMBERS ? numbers->n
+                                                : strings->n;
     for (int32_t i = 0; i < n; i++) {
-        json_t *item = row->kind == MR_PARAM_INTS     ? json_integer(ints->v[i])
-                       : row->kind == MR_PARAM_FLOATS ? float_json(floats->v[i])
-                                                      : json_string(strings->v[i]);
+        json_t *item = row->kind == MR_PARAM_INTS      ? json_integer(ints->v[i])
+                       : row->kind == MR_PARAM_FLOATS  ? float_json(floats->v[i])
+                       : row->kind == MR_PARAM_NUMBERS ? float_json(numbers->v[i])
+                                                       : json_string(strings->v[i]);
         if (json_array_append_new(list, item) != 0) {
             json_decref(list);
             return NULL;
@@ -534,6 +555,7 @@ static json_t *param_json(const mr_param *row, const void *member) {
     case MR_PARAM_INTS:
     case MR_PARAM_FLOATS:
     case MR_PARAM_STRINGS:
+    case MR_PARAM_NUMBERS:
         return list_json(row, member);
     case MR_PARAM_JSON:
         return text_json(*(const char *const *)member);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "core/error.h"
+#include "io/braces.h"
 #include "io/far.h"
 #include "io/file.h"
 #include "io/tree.h"
@@ -196,89 +197,23 @@ static mr_status add_plain(mr_names *paths, const char *name, const char *const 
 }
 
 /* ---- Braces ---- */
-typedef struct braces {
-    const char *open, *close; /* of the first pair that has a pair's meaning */
-} braces;
+typedef struct expansion {
+    mr_names *paths;
+    const char *const *endings;
+} expansion;
 
-static bool find_braces(const char *text, braces *out) {
-    out->open = strchr(text, '{');
-    out->close = out->open ? strchr(out->open, '}') : NULL;
-    return out->close != NULL;
+static mr_status add_expanded(void *user, const char *name, mr_error *err) {
+    const expansion *to = user;
+    return add_plain(to->paths, name, to->endings, err);
 }
 
-static mr_status expand(mr_names *paths, const char *pattern, const char *const *endings,
-                        mr_error *err);
-
-static mr_status put_in(mr_names *paths, const char *pattern, const braces *at, const char *word,
-                        size_t length, const char *const *endings, mr_error *err) {
-    char *name = NULL;
-    if (asprintf(&name, "%.*s%.*s%s", (int)(at->open - pattern), pattern, (int)length, word,
-                 at->close + 1) < 0) {
-        return mr_fail_memory(err, strlen(pattern));
-    }
-    mr_status status = expand(paths, name, endings, err);
-    free(name);
-    return status;
-}
-
-/* "0000..0123": as many digits as written first. */
-static bool parse_range(const braces *at, long long *from, long long *to, int *digits) {
-    char text[64];
-    size_t length = (size_t)(at->close - at->open - 1);
-    int used = 0;
-    if (length >= sizeof text) {
-        return false;
-    }
-    memcpy(text, at->open + 1, length);
-    text[length] = '\0';
-    size_t first = strspn(text, "0123456789");
-    if (first == 0 || first > 18 || sscanf(text, "%lld..%18lld%n", from, to, &used) != 2) {
-        return false;
-    }
-    *digits = (int)first;
-    return (size_t)used == length && text[first + 2] >= '0' && text[first + 2] <= '9';
-}
-
-static mr_status expand_range(mr_names *paths, const char *pattern, const braces *at,
-                              const char *const *endings, mr_error *err) {
-    long long from = 0, to = 0;
-    int digits = 0;
-    if (!parse_range(at, &from, &to, &digits) || to < from || to - from >= MR_NAMES_MAX) {
-        mr_fail(err, MR_E_PARAM, "braces are {0000..0123}, at most %d names, or {a,b,c}",
-                MR_NAMES_MAX);
-        return MR_E_PARAM;
-    }
-    mr_status status = MR_OK;
-    for (long long i = from; status == MR_OK && i <= to; i++) {
-        char word[32];
-        int n = snprintf(word, sizeof word, "%0*lld", digits, i);
-        status = put_in(paths, pattern, at, word, (size_t)n, endings, err);
-    }
-    return status;
-}
-
-static mr_status expand_words(mr_names *paths, const char *pattern, const braces *at,
-                              const char *const *endings, mr_error *err) {
-    const char *word = at->open + 1;
-    mr_status status = MR_OK;
-    while (status == MR_OK && word <= at->close) {
-        size_t length = strcspn(word, ",}");
-        status = put_in(paths, pattern, at, word, length, endings, err);
-        word += length + 1;
-    }
-    return status;
-}
-
+/* A file whose own name has braces is that file. */
 static mr_status expand(mr_names *paths, const char *pattern, const char *const *endings,
                         mr_error *err) {
     struct stat info;
-    braces at;
-    if (!find_braces(pattern, &at) || stat(pattern, &info) == 0) {
-        return add_plain(paths, pattern, endings, err);
-    }
-    bool words = memchr(at.open, ',', (size_t)(at.close - at.open)) != NULL;
-    return words ? expand_words(paths, pattern, &at, endings, err)
-                 : expand_range(paths, pattern, &at, endings, err);
+    expansion to = {paths, endings};
+    return stat(pattern, &info) == 0 ? add_plain(paths, pattern, endings, err)
+                                     : mr_braces_expand(pattern, add_expanded, &to, err);
 }
 
 mr_status mr_patterns_find(mr_names *paths, const mr_strings *patterns, const char *const *endings,

@@ -5,7 +5,7 @@
 #include "core/error.h"
 
 typedef struct bucketize_params {
-    mr_floats boundaries;
+    mr_numbers boundaries;
     bool right;
 } bucketize_params;
 
@@ -64,10 +64,10 @@ static mr_status run_rows(const void *params, mr_call *call, int64_t n, const mr
 
 static const mr_param rows[] = {
     {.name = "boundaries",
-     .kind = MR_PARAM_FLOATS,
+     .kind = MR_PARAM_NUMBERS,
      .offset = offsetof(bucketize_params, boundaries),
      .min_len = 1,
-     .max_len = MR_LIST_MAX,
+     .max_len = MR_FIELDS_LIMIT,
      .doc = "Rising numbers between the buckets; n of them make n + 1 buckets."},
     {.name = "right",
      .kind = MR_PARAM_BOOL,

@@ -6,7 +6,7 @@
 #include "core/error.h"
 
 typedef struct standardize_params {
-    mr_floats mean, std;
+    mr_numbers mean, std;
 } standardize_params;
 
 static mr_status check(void *params, mr_error *err) {
@@ -87,16 +87,16 @@ static mr_status run_rows(const void *params, mr_call *call, int64_t n, const mr
 
 static const mr_param rows[] = {
     {.name = "mean",
-     .kind = MR_PARAM_FLOATS,
+     .kind = MR_PARAM_NUMBERS,
      .offset = offsetof(standardize_params, mean),
      .min_len = 1,
-     .max_len = MR_LIST_MAX,
+     .max_len = MR_FIELDS_LIMIT,
      .doc = "Subtracted: one number, or one for each place of the last axis."},
     {.name = "std",
-     .kind = MR_PARAM_FLOATS,
+     .kind = MR_PARAM_NUMBERS,
      .offset = offsetof(standardize_params, std),
      .min_len = 1,
-     .max_len = MR_LIST_MAX,
+     .max_len = MR_FIELDS_LIMIT,
      .doc = "What the difference is divided by; likewise."},
     {.name = NULL},
 };

@@ -16,12 +16,13 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/memory.h"
+#include "core/name_table.h"
 #include "io/far_name.h"
 #include "io/file.h"
 #include "io/map.h"
 #include "io/patterns.h"
 
-enum { MOST_COLUMNS = 64, MOST_HANDLES = 64 };
+enum { MOST_COLUMNS = MR_FIELDS_LIMIT - 2, MOST_HANDLES = 64 };
 
 /* What is known of an array: its name, and its header; of several files, that of the first, with
  * the rows and bytes of all. */
@@ -37,7 +38,7 @@ typedef struct params {
     const char *path, *labels;
     mr_strings fields;
     int32_t layout;
-    described columns[MOST_COLUMNS], label; /* not parameters: found by check */
+    described *columns, label; /* not parameters: found by check */
     int32_t n_columns;
 } params;
 
@@ -91,9 +92,10 @@ typedef struct array {
     const params *params;
     mr_map *maps;
     int32_t n_maps, capacity;
-    column columns[MOST_COLUMNS], label;
-    int32_t n_columns;
-    bool has_handles; /* all files are open: they can tell whether they changed */
+    column *columns, label;
+    int32_t n_columns, columns_capacity;
+    mr_name_table names; /* of columns */
+    bool has_handles;    /* all files are open: they can tell whether they changed */
 } array;
 
 /* ---- Headers ---- */
@@ -177,20 +179,30 @@ static mr_status add_rows(column *c, const unsigned char *npy, size_t size, mr_e
 }
 
 static column *find_column(array *a, const char *name) {
-    for (int32_t i = 0; i < a->n_columns; i++) {
-        if (strcmp(a->columns[i].is.name, name) == 0) {
-            return &a->columns[i];
-        }
-    }
-    return NULL;
+    int32_t i = mr_name_table_find(&a->names, name, strlen(name));
+    return i >= 0 ? &a->columns[i] : NULL;
 }
 
-static column *new_column(array *a, const char *name) {
-    column *c = a->n_columns < MOST_COLUMNS ? &a->columns[a->n_columns++] : NULL;
-    if (c) {
-        snprintf(c->is.name, sizeof c->is.name, "%s", name);
+/* *out may move with the next one. */
+static mr_status new_column(array *a, const char *name, column **out, mr_error *err) {
+    if (a->n_columns == MOST_COLUMNS) {
+        return mr_fail(err, MR_E_LIMIT, "more than %d members", MOST_COLUMNS);
     }
-    return c;
+    if (a->n_columns == a->columns_capacity) {
+        int32_t capacity = a->columns_capacity ? 2 * a->columns_capacity : 4;
+        column *grown = realloc(a->columns, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            return mr_fail_memory(err, (size_t)capacity * sizeof *grown);
+        }
+        a->columns = grown;
+        a->columns_capacity = capacity;
+    }
+    MR_TRY(mr_name_table_put(&a->names, name, strlen(name), a->n_columns, err));
+    column *c = &a->columns[a->n_columns++];
+    *c = (column){.segments = NULL};
+    snprintf(c->is.name, sizeof c->is.name, "%s", name);
+    *out = c;
+    return MR_OK;
 }
 
 /* Every .npz has the members of the first. */
@@ -205,9 +217,8 @@ static mr_status add_members(array *a, const mr_map *map, bool is_first, mr_erro
             return mr_fail(err, MR_E_TYPE, "member %s is there twice, or not in the first file",
                            member.name);
         }
-        c = c ? c : new_column(a, member.name);
         if (!c) {
-            return mr_fail(err, MR_E_LIMIT, "more than %d members", MOST_COLUMNS);
+            MR_TRY(new_column(a, member.name, &c, err));
         }
         MR_TRY(add_rows(c, map->data + member.data, member.size, err));
     }
@@ -274,9 +285,11 @@ static mr_status load_all(array *a, const char *pattern, column *given, mr_error
         column *c = given;
         if (!c && !is_npz(paths.v[i])) {
             c = find_column(a, "data");
-            c = c ? c : new_column(a, "data");
+            status = c ? MR_OK : new_column(a, "data", &c, err);
         }
-        status = load_file(a, paths.v[i], c, i == 0, err);
+        if (status == MR_OK) {
+            status = load_file(a, paths.v[i], c, i == 0, err);
+        }
     }
     mr_patterns_free(&paths);
     return status;
@@ -294,10 +307,11 @@ static mr_status load_field(array *a, const char *text, mr_error *err) {
     }
     memcpy(name, text, length);
     name[length] = '\0';
-    column *c = find_column(a, name) ? NULL : new_column(a, name);
-    if (!c) {
-        return mr_fail(err, MR_E_PARAM, "the field %s is there twice, or one too many", name);
+    column *c = find_column(a, name);
+    if (c) {
+        return mr_fail(err, MR_E_PARAM, "the field %s is there twice", name);
     }
+    MR_TRY(new_column(a, name, &c, err));
     return load_all(a, equals + 1, c, err);
 }
 
@@ -324,6 +338,8 @@ static void unload(array *a) {
     for (int32_t i = 0; i < a->n_columns; i++) {
         free(a->columns[i].segments);
     }
+    free(a->columns);
+    mr_name_table_free(&a->names);
     free(a->label.segments);
     free(a->maps);
 }
@@ -338,14 +354,25 @@ static mr_status check(void *p, mr_error *err) {
         return mr_fail_memory(err, sizeof *a);
     }
     mr_status status = load(a, own, err);
-    own->n_columns = a->n_columns;
+    own->n_columns = 0;
     own->label = a->label.is;
-    for (int32_t i = 0; i < a->n_columns; i++) {
-        own->columns[i] = a->columns[i].is;
+    own->columns = mr_zalloc((size_t)a->n_columns, sizeof *own->columns);
+    if (status == MR_OK && !own->columns) {
+        status = mr_fail_memory(err, (size_t)a->n_columns * sizeof *own->columns);
+    }
+    for (int32_t i = 0; own->columns && i < a->n_columns; i++) {
+        own->columns[own->n_columns++] = a->columns[i].is;
     }
     unload(a);
     mr_free(a);
     return status;
+}
+
+static void forget(void *p) {
+    params *own = p;
+    mr_free(own->columns);
+    own->columns = NULL;
+    own->n_columns = 0;
 }
 
 static mr_layout layout_of(const mr_npy *header, int32_t choice) {
@@ -626,6 +653,7 @@ const mr_source_class mr_source_array = {
     .param_size = sizeof(params),
     .params = rows,
     .check = check,
+    .forget = forget,
     .describe = describe,
     .open = open_,
     .close = close_,

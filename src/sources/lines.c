@@ -17,10 +17,11 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/memory.h"
+#include "core/name_table.h"
 #include "io/far_name.h"
 #include "sources/shards.h"
 
-enum { MOST_FIELDS = 1024, FIELD_NAME = 64, LOOK_AT = 1000 };
+enum { MOST_FIELDS = MR_FIELDS_LIMIT - 1, FIELD_NAME = 256, LOOK_AT = 1000 };
 enum { BY_NAME, JSON_LINES, CSV, PLAIN };
 
 static const char *const format_names[] = {"auto", "jsonl", "csv", "text", NULL};
@@ -31,6 +32,7 @@ typedef struct column {
     mr_dtype dtype;
     int64_t length;
     int32_t position;         /* in a row of CSV; -1: not found yet */
+    int32_t next;             /* column that comes from the same key or position; -1: none */
     bool has_text, has_whole; /* while looking */
     bool has_real, has_bool, has_list, has_none;
 } column;
@@ -43,8 +45,11 @@ typedef struct params {
     int64_t block_bytes, max_unpacked_bytes;
     int32_t kind; /* not parameters from here on: found by check */
     char separator;
-    column columns[MOST_FIELDS];
-    int32_t n_columns;
+    column *columns;
+    int32_t n_columns, capacity;
+    mr_name_table keys;   /* the first column of each */
+    int32_t *at_position; /* (CSV) likewise, of each position; -1: none */
+    int32_t n_positions;  /* up to the last that somebody takes */
     uint64_t header_hash;
 } params;
 
@@ -109,7 +114,7 @@ static const char *const endings[] = {
 typedef struct lines {
     const params *params;
     mr_shards shards;
-    bool wanted[MOST_FIELDS];
+    bool *wanted;         /* columns */
     int64_t *first_lines; /* of pieces, in their file, from 1 on */
     int64_t capacity_lines;
 } lines;
@@ -248,19 +253,41 @@ static bool parse_type(const params *p, const char *text, column *out) {
     return out->length > 0 && out->length <= INT32_MAX && strcmp(end, "]") == 0;
 }
 
+static mr_status put_column(params *p, const column *own, mr_error *err) {
+    if (p->n_columns == MOST_FIELDS) {
+        return mr_fail(err, MR_E_LIMIT, "more than %d columns", MOST_FIELDS);
+    }
+    if (p->n_columns == p->capacity) {
+        int32_t capacity = p->capacity ? 2 * p->capacity : 8;
+        column *grown = realloc(p->columns, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            return mr_fail_memory(err, (size_t)capacity * sizeof *grown);
+        }
+        p->columns = grown;
+        p->capacity = capacity;
+    }
+    int32_t i = p->n_columns++, first = mr_name_table_find(&p->keys, own->key, strlen(own->key));
+    p->columns[i] = *own;
+    p->columns[i].next = -1;
+    if (first >= 0) {
+        p->columns[i].next = p->columns[first].next;
+        p->columns[first].next = i;
+    }
+    return mr_name_table_put(&p->keys, own->key, strlen(own->key), i, err);
+}
+
 static mr_status declare(params *p, const char *text, mr_error *err) {
     const char *equals = strchr(text, '='), *key = equals ? equals + 1 : text;
     const char *colon = strrchr(key, ':');
     column own = {.position = -1};
-    if (!colon || p->n_columns == MOST_FIELDS || !parse_type(p, colon + 1, &own) ||
+    if (!colon || !parse_type(p, colon + 1, &own) ||
         !copy_name(own.key, key, (size_t)(colon - key)) ||
         !copy_name(own.name, text, (size_t)((equals ? equals : colon) - text))) {
         mr_fail(err, MR_E_PARAM, "'%.64s' does not declare a field", text);
         mr_hint(err, "write \"label:int64\", \"caption:text\", or of JSON \"box:float32[4]\"");
         return MR_E_PARAM;
     }
-    p->columns[p->n_columns++] = own;
-    return MR_OK;
+    return put_column(p, &own, err);
 }
 
 /* ---- Numbers in text ---- */
@@ -300,39 +327,35 @@ static bool parse_bool(const char *data, size_t n, bool *out) {
 
 /* ---- Looking at the first rows ---- */
 static column *find_column(params *p, const char *key) {
-    for (int32_t i = 0; i < p->n_columns; i++) {
-        if (strcmp(p->columns[i].key, key) == 0) {
-            return &p->columns[i];
-        }
-    }
-    return NULL;
+    int32_t i = mr_name_table_find(&p->keys, key, strlen(key));
+    return i >= 0 ? &p->columns[i] : NULL;
 }
 
 static mr_status add_column(params *p, const char *name, size_t n, int32_t position,
                             mr_error *err) {
     column own = {.position = position};
-    if (p->n_columns == MOST_FIELDS || !copy_name(own.key, name, n)) {
-        mr_fail(err, MR_E_LIMIT,
-                "a column without a name, with one of more than %d bytes, or more "
-                "than %d columns",
-                FIELD_NAME - 1, MOST_FIELDS);
+    if (!copy_name(own.key, name, n)) {
+        mr_fail(err, MR_E_LIMIT, "a column without a name, or with one of more than %d bytes",
+                FIELD_NAME - 1);
         mr_hint(err, "declare those to take with `fields`");
         return MR_E_LIMIT;
     }
     memcpy(own.name, own.key, sizeof own.key);
-    p->columns[p->n_columns++] = own;
-    return MR_OK;
+    return put_column(p, &own, err);
 }
 
 static void look_at_cell(column *c, const mr_cell *cell) {
     int64_t whole;
     double real;
+    bool truth;
     if (cell->size == 0) {
         c->has_none = true;
     } else if (parse_whole(cell->data, cell->size, &whole)) {
         c->has_whole = true;
     } else if (parse_real(cell->data, cell->size, &real)) {
         c->has_real = true;
+    } else if (parse_bool(cell->data, cell->size, &truth)) {
+        c->has_bool = true;
     } else {
         c->has_text = true;
     }
@@ -404,12 +427,41 @@ static void look_at_csv(params *p, mr_text row) {
     bool is_last = false;
     for (int32_t position = 0; !is_last; position++) {
         is_last = mr_csv_cell(&row, p->separator, &cell);
-        for (int32_t i = 0; i < p->n_columns; i++) {
-            if (p->columns[i].position == position) {
-                look_at_cell(&p->columns[i], &cell);
-            }
+        if (position < p->n_positions && p->at_position[position] >= 0) {
+            look_at_cell(&p->columns[p->at_position[position]], &cell);
         }
     }
+}
+
+/* Of two columns of one name the first is taken. */
+static void place_columns(params *p, const char *name, size_t n, int32_t position) {
+    int32_t i = mr_name_table_find(&p->keys, name, n);
+    for (; i >= 0; i = p->columns[i].next) {
+        column *c = &p->columns[i];
+        c->position = c->position < 0 ? position : c->position;
+    }
+}
+
+/* Columns that were found by looking may have one name and different places. */
+static mr_status note_positions(params *p, mr_error *err) {
+    p->n_positions = 0;
+    for (int32_t i = 0; i < p->n_columns; i++) {
+        int32_t position = p->columns[i].position;
+        p->n_positions = position >= p->n_positions ? position + 1 : p->n_positions;
+    }
+    p->at_position = malloc(((size_t)p->n_positions + 1) * sizeof *p->at_position);
+    if (!p->at_position) {
+        return mr_fail_memory(err, (size_t)p->n_positions * sizeof *p->at_position);
+    }
+    for (int32_t i = 0; i < p->n_positions; i++) {
+        p->at_position[i] = -1;
+    }
+    for (int32_t i = p->n_columns - 1; i >= 0; i--) {
+        column *c = &p->columns[i];
+        c->next = p->at_position[c->position];
+        p->at_position[c->position] = i;
+    }
+    return MR_OK;
 }
 
 /* The names of CSV's columns: from the first row, or by their numbers. */
@@ -426,11 +478,7 @@ static mr_status name_columns(params *p, mr_text row, bool add, mr_error *err) {
         if (add) {
             MR_TRY(add_column(p, name, n, position, err));
         } else if (n < sizeof name) {
-            name[n] = '\0';
-            for (int32_t i = 0; i < p->n_columns; i++) {
-                column *c = &p->columns[i];
-                c->position = c->position < 0 && strcmp(c->key, name) == 0 ? position : c->position;
-            }
+            place_columns(p, name, n, position);
         }
     }
     return MR_OK;
@@ -465,7 +513,8 @@ static mr_status look_at_header(params *p, mr_text *text, bool add, mr_error *er
         p->header_hash = hash_row(&row);
         *text = rest;
     }
-    return check_found(p, err);
+    MR_TRY(check_found(p, err));
+    return note_positions(p, err);
 }
 
 /* Where no line is an object, the first one says what is wrong. */
@@ -525,7 +574,10 @@ static mr_status check(void *params_, mr_error *err) {
     enum { HEAD = 4 << 20 };
     params *p = params_;
     mr_shard_head head;
-    p->n_columns = 0;
+    p->columns = NULL;
+    p->at_position = NULL;
+    p->n_columns = p->capacity = p->n_positions = 0;
+    p->keys = (mr_name_table){.n = 0};
     mr_status status = mr_shards_head(&head, &p->path, endings, HEAD, err);
     if (status == MR_OK) {
         status = choose_format(p, head.path, err);
@@ -534,13 +586,23 @@ static mr_status check(void *params_, mr_error *err) {
         status = declare(p, p->fields.v[i], err);
     }
     if (status == MR_OK && p->kind == PLAIN) {
-        p->columns[p->n_columns++] =
-            (column){.name = "text", .key = "text", .dtype = MR_U8, .length = -1};
+        const column text = {.name = "text", .key = "text", .dtype = MR_U8, .length = -1};
+        status = put_column(p, &text, err);
     } else if (status == MR_OK && (p->n_columns == 0 || p->kind == CSV)) {
         status = mr_shard_blame(look(p, &head, err), head.path, -1, err);
     }
     free(head.data);
     return status;
+}
+
+static void forget(void *params_) {
+    params *p = params_;
+    free(p->columns);
+    free(p->at_position);
+    mr_name_table_free(&p->keys);
+    p->columns = NULL;
+    p->at_position = NULL;
+    p->n_columns = p->capacity = p->n_positions = 0;
 }
 
 static mr_status describe(const void *params_, mr_field *fields, int32_t capacity,
@@ -636,6 +698,10 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
     }
     *state = l;
     l->params = p;
+    l->wanted = mr_zalloc((size_t)l->params->n_columns, sizeof *l->wanted);
+    if (!l->wanted) {
+        return mr_fail_memory(err, (size_t)l->params->n_columns);
+    }
     for (int32_t i = 0; i < l->params->n_columns; i++) {
         l->wanted[i] = !wanted->fields || wanted->fields[i];
     }
@@ -660,6 +726,7 @@ static void close_(void *state) {
     if (l) {
         mr_shards_close(&l->shards);
         free(l->first_lines);
+        mr_free(l->wanted);
         mr_free(l);
     }
 }
@@ -844,9 +911,11 @@ static mr_status parse_json(const lines *l, table *t, const mr_text *row, value 
 
 static mr_status put_cell(const lines *l, table *t, int32_t position, const mr_cell *cell,
                           value *values, int32_t *bad, mr_error *err) {
-    for (int32_t i = 0; i < l->params->n_columns; i++) {
-        const column *c = &l->params->columns[i];
-        if (c->position != position || !l->wanted[i]) {
+    const params *p = l->params;
+    int32_t i = position < p->n_positions ? p->at_position[position] : -1;
+    for (; i >= 0; i = p->columns[i].next) {
+        const column *c = &p->columns[i];
+        if (!l->wanted[i]) {
             continue;
         }
         if (c->dtype == MR_U8) {
@@ -1139,6 +1208,7 @@ const mr_source_class mr_source_lines = {
     .param_size = sizeof(params),
     .params = rows,
     .check = check,
+    .forget = forget,
     .describe = describe,
     .open = open_,
     .close = close_,

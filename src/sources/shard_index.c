@@ -2,9 +2,11 @@
 /* shard_index.c - see shard_index.h.
  *
  * wds2idx: a line "v1.2 SAMPLES", then for each sample a line of "EXTENSION OFFSET SIZE NAME" for
- * each of its parts (v1.1: without NAME). tfrecord2idx: for each record a line "OFFSET SIZE". */
+ * each of its parts. (v1.1 has no NAME, so that it does not tell which files are parts, and is not
+ * used.) tfrecord2idx: for each record a line "OFFSET SIZE". */
 #include "sources/shard_index.h"
 
+#include <millrace/millrace.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 
 #include "codecs/tar.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "io/whole.h"
 
 const char *const mr_shard_index_choices[] = {"read", "write", "none", NULL};
@@ -97,59 +100,94 @@ static bool is_word(const text *word, const char *expected) {
 }
 
 /* ---- Reading wds2idx ---- */
-/* One sample's parts, which lie behind `end`; *end becomes the end of the last. */
-static bool read_parts(text *t, bool names, int64_t size, int64_t *end) {
-    text word;
-    int64_t offset = 0, length = 0, last = *end;
-    bool any = false;
-    while (next_word(t, &word)) {
-        if (!next_number(t, &offset) || !next_number(t, &length) ||
-            (names && !next_word(t, &word)) || offset % MR_TAR_BLOCK != 0 ||
-            offset < last + MR_TAR_BLOCK || offset > size || length > size - offset) {
-            return false;
-        }
-        int64_t padded = (length + MR_TAR_BLOCK - 1) / MR_TAR_BLOCK * MR_TAR_BLOCK;
-        if (padded > size - offset) {
-            return false;
-        }
-        last = offset + padded;
-        any = true;
-    }
-    *end = last;
-    return any;
-}
+/* Which files are parts of samples, and where samples begin, is decided by the names, as it is
+ * where there is no index: wds2idx also lists files that are no parts. */
+typedef struct parts {
+    const char *key; /* of the sample that was marked last; in the index */
+    size_t key_length;
+    int64_t size; /* of the shard, at most */
+    int64_t last; /* the end of the last file */
+    int64_t end;  /* of the last part of a sample */
+} parts;
 
-static bool ends_there(const unsigned char *data, int64_t size, int64_t at) {
-    for (int64_t i = at; i < size && i < at + MR_TAR_BLOCK; i++) {
-        if (data[i] != 0) {
+static bool mark_part(mr_shards *shards, parts *p, const text *name) {
+    mr_tar_part found;
+    if (!mr_tar_name_part(name->at, (size_t)(name->end - name->at), &found)) {
+        return true;
+    }
+    if (!p->key || p->key_length != found.key_length ||
+        memcmp(p->key, name->at, found.key_length) != 0) {
+        p->key = name->at;
+        p->key_length = found.key_length;
+        if (mr_shards_mark(shards, p->end, 1, NULL) < 0) {
             return false;
         }
     }
+    p->end = p->last;
     return true;
 }
 
-static bool read_tar(mr_shards *shards, text t, const unsigned char *data, int64_t size) {
-    text version;
-    int64_t n = 0, end = 0;
-    if (!next_word(&t, &version) || !next_number(&t, &n) || !next_line(&t)) {
-        return false;
-    }
-    bool names = is_word(&version, "v1.2");
-    if (!names && !is_word(&version, "v1.1")) {
-        return false;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        if (mr_shards_mark(shards, end, 1, NULL) < 0 || !read_parts(&t, names, size, &end) ||
-            (!next_line(&t) && t.at != t.end)) {
+/* The files of a line, which lie behind those before. */
+static bool read_files(mr_shards *shards, text *t, parts *p) {
+    text word, name;
+    int64_t offset = 0, length = 0;
+    bool any = false;
+    for (; next_word(t, &word); any = true) {
+        if (!next_number(t, &offset) || !next_number(t, &length) || !next_word(t, &name) ||
+            offset % MR_TAR_BLOCK != 0 || offset < p->last + MR_TAR_BLOCK || offset > p->size ||
+            length > p->size - offset) {
+            return false;
+        }
+        int64_t padded = (length + MR_TAR_BLOCK - 1) / MR_TAR_BLOCK * MR_TAR_BLOCK;
+        if (padded > p->size - offset) {
+            return false;
+        }
+        p->last = offset + padded;
+        if (!mark_part(shards, p, &name)) {
             return false;
         }
     }
-    mr_shards_end(shards, end);
-    return t.at == t.end && ends_there(data, size, end);
+    return any;
+}
+
+/* Behind the last part there are no more: what else is there is left out. */
+static bool ends_there(const unsigned char *data, int64_t size, int64_t at) {
+    mr_error ignored = MR_ERROR_INIT;
+    mr_tar_part found;
+    mr_status status = MR_E_MEMORY;
+    mr_tar_entry *entry = mr_zalloc(1, sizeof *entry);
+    if (entry) {
+        entry->next = at;
+        do {
+            status = mr_tar_next(data, (size_t)size, entry->next, entry, &ignored);
+        } while (status == MR_OK && !mr_tar_part_of(entry, &found));
+    }
+    mr_free(entry);
+    return status == MR_END;
+}
+
+bool mr_shard_index_parse_tar(mr_shards *shards, const char *index, size_t n,
+                              const unsigned char *data, int64_t size) {
+    text t = {index, index + n}, version;
+    parts p = {.size = size};
+    int64_t n_lines = 0;
+    if (!next_word(&t, &version) || !is_word(&version, "v1.2") || !next_number(&t, &n_lines) ||
+        !next_line(&t)) {
+        return false;
+    }
+    for (int64_t i = 0; i < n_lines; i++) {
+        if (!read_files(shards, &t, &p) || (!next_line(&t) && t.at != t.end)) {
+            return false;
+        }
+    }
+    mr_shards_end(shards, p.end);
+    return t.at == t.end && (!data || ends_there(data, size, p.end));
 }
 
 /* ---- Reading tfrecord2idx ---- */
-static bool read_tfrecord(mr_shards *shards, text t, int64_t size) {
+bool mr_shard_index_parse_tfrecord(mr_shards *shards, const char *index, size_t n, bool whole,
+                                   int64_t size) {
+    text t = {index, index + n};
     int64_t offset = 0, length = 0, end = 0;
     while (t.at < t.end) {
         if (!next_number(&t, &offset) || !next_number(&t, &length) ||
@@ -160,7 +198,7 @@ static bool read_tfrecord(mr_shards *shards, text t, int64_t size) {
         end += length;
     }
     mr_shards_end(shards, end);
-    return end == size;
+    return end == size || (!whole && end > 0);
 }
 
 /* What was marked by an index that turned out wrong is taken back. */
@@ -178,33 +216,39 @@ static bool settle(mr_shards *shards, marks before, bool well, const char *path,
     return well;
 }
 
-bool mr_shard_index_read_tar(mr_shards *shards, const mr_shard *shard, const unsigned char *data,
-                             size_t size, int32_t choice, const mr_log *log) {
+/* The size of a compressed shard is not known before it is unpacked. */
+static int64_t most_of(const mr_shards *shards, const mr_shard_data *data) {
+    return data->data ? (int64_t)data->size : shards->max_unpacked;
+}
+
+bool mr_shard_index_read_tar(mr_shards *shards, const mr_shard *shard, const mr_shard_data *data,
+                             int32_t choice, const mr_log *log) {
     mr_map map;
     char *path;
     if (choice == MR_INDEX_NONE || !map_index(shard->path, &map, &path)) {
         return false;
     }
     const marks before = {shards->n_pieces, shards->n_samples};
-    const text t = {(const char *)map.data, (const char *)map.data + map.size};
-    bool well =
-        settle(shards, before, map.size > 0 && read_tar(shards, t, data, (int64_t)size), path, log);
+    bool well = map.size > 0 && mr_shard_index_parse_tar(shards, (const char *)map.data, map.size,
+                                                         data->data, most_of(shards, data));
+    well = settle(shards, before, well, path, log);
     mr_map_close(&map);
     free(path);
     return well;
 }
 
-bool mr_shard_index_read_tfrecord(mr_shards *shards, const mr_shard *shard, size_t size,
-                                  int32_t choice, const mr_log *log) {
+bool mr_shard_index_read_tfrecord(mr_shards *shards, const mr_shard *shard,
+                                  const mr_shard_data *data, int32_t choice, const mr_log *log) {
     mr_map map;
     char *path;
     if (choice == MR_INDEX_NONE || !map_index(shard->path, &map, &path)) {
         return false;
     }
     const marks before = {shards->n_pieces, shards->n_samples};
-    const text t = {(const char *)map.data, (const char *)map.data + map.size};
     bool well =
-        settle(shards, before, map.size > 0 && read_tfrecord(shards, t, (int64_t)size), path, log);
+        map.size > 0 && mr_shard_index_parse_tfrecord(shards, (const char *)map.data, map.size,
+                                                      data->data != NULL, most_of(shards, data));
+    well = settle(shards, before, well, path, log);
     mr_map_close(&map);
     free(path);
     return well;
@@ -254,8 +298,9 @@ void mr_shard_index_part(mr_shard_index *index, const char *extension, int64_t o
     if (!index->on) {
         return;
     }
-    if (strpbrk(name, " \n")) { /* this format has no way to write it */
+    if (strpbrk(name, " \t\n\v\f\r")) { /* this format has no way to write it */
         index->on = false;
+        index->has_space = true;
         return;
     }
     bool first = index->length == 0 || index->text[index->length - 1] == '\n';
@@ -290,11 +335,18 @@ static void write_index(mr_shard_index *index, bool well, const char *head, cons
     }
     free(path);
     free(index->text);
-    *index = (mr_shard_index){.on = false};
+    index->text = NULL;
+    index->on = false;
 }
 
-void mr_shard_index_write_tar(mr_shard_index *index, bool well, const mr_log *log) {
+void mr_shard_index_write_tar(mr_shard_index *index, bool well, bool *said, const mr_log *log) {
     char head[64];
+    if (index->has_space && !*said) {
+        say(log, index->shard->path,
+            "no index is written for shards like this one: it has a name "
+            "with a space, which the index has no way to write");
+        *said = true;
+    }
     snprintf(head, sizeof head, "v1.2 %lld\n", (long long)index->n_samples);
     write_index(index, well, head, "\n", log);
 }

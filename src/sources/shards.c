@@ -62,17 +62,43 @@ static bool stays_unpacked(const mr_shards_config *config) {
     return config->may_map && config->in_memory;
 }
 
+static bool find_marks(mr_shards *s, const mr_shards_config *config, const mr_shard *shard,
+                       const unsigned char *data, size_t size) {
+    const mr_shard_data all = {data, size};
+    return config->find && config->find(config->user, s, shard, &all);
+}
+
+/* An empty file has no data, and is no compressed one either. */
+static mr_status mark_bytes(mr_shards *s, const mr_shards_config *config, const mr_shard *shard,
+                            const unsigned char *data, size_t size, bool may_find, mr_error *err) {
+    return may_find && data && find_marks(s, config, shard, data, size)
+               ? MR_OK
+               : config->walk(config->user, s, shard, data, size, err);
+}
+
+/* A compressed shard that has an index is not unpacked. */
 static mr_status walk_bytes(mr_shards *s, const mr_shards_config *config, mr_shard *shard,
                             mr_error *err) {
     unsigned char *owned = NULL;
-    const unsigned char *data = shard->map.data;
-    size_t size = shard->map.size;
-    if (shard->packing != MR_NOT_PACKED) {
-        MR_TRY(mr_unpack_file(shard->packing, shard->map.data, shard->map.size,
-                              (size_t)config->max_unpacked, false, &owned, &size, err));
-        data = owned;
+    size_t size = 0;
+    if (shard->packing == MR_NOT_PACKED) {
+        return mark_bytes(s, config, shard, shard->map.data, shard->map.size, true, err);
     }
-    mr_status status = config->walk(config->user, s, shard, data, size, err);
+    if (!stays_unpacked(config) && find_marks(s, config, shard, NULL, 0)) {
+        return MR_OK;
+    }
+    if (!stays_unpacked(config) && config->stream) {
+        bool again = false;
+        mr_status done = config->stream(config->user, s, shard, &again, err);
+        if (!again) {
+            return done;
+        }
+        s->n_pieces = shard->first_piece;
+        s->n_samples = shard->first_sample;
+    }
+    MR_TRY(mr_unpack_file(shard->packing, shard->map.data, shard->map.size,
+                          (size_t)config->max_unpacked, false, &owned, &size, err));
+    mr_status status = mark_bytes(s, config, shard, owned, size, stays_unpacked(config), err);
     if (status == MR_OK && stays_unpacked(config)) {
         shard->unpacked = owned;
     } else {
@@ -520,8 +546,9 @@ mr_status mr_shards_unpack(const mr_shards *s, const mr_block *block, mr_bytes *
     if (shard->packing == MR_NOT_PACKED) {
         return MR_OK;
     }
-    mr_status status = mr_unpack_file(shard->packing, bytes->data, bytes->size,
-                                      (size_t)s->max_unpacked, false, owned, &bytes->size, err);
+    mr_status status =
+        mr_unpack_beginning(shard->packing, bytes->data, bytes->size, (size_t)shard->end,
+                            (size_t)s->max_unpacked, owned, &bytes->size, err);
     bytes->data = *owned;
     if (status == MR_OK && (int64_t)bytes->size < shard->end) {
         free(*owned);

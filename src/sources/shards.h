@@ -48,6 +48,12 @@ typedef struct mr_shards {
     uint64_t meaning; /* of the fields: see mr_shards_meaning */
 } mr_shards;
 
+/* The bytes of a shard, unpacked; data NULL: it is compressed, and was not unpacked yet. */
+typedef struct mr_shard_data {
+    const unsigned char *data;
+    size_t size;
+} mr_shard_data;
+
 typedef struct mr_shards_config {
     const mr_strings *patterns;
     const char *const *endings; /* of files to take from a folder */
@@ -62,10 +68,19 @@ typedef struct mr_shards_config {
     const char *kind;           /* with a keeper: what decides where they begin */
     const char *objects;        /* likewise: the store, "": none */
 
+    /* (optional) Marks the pieces of a shard as an index says, and is asked before the shard is
+     * walked through; also before it is unpacked: then there is no data. */
+    bool (*find)(void *user, mr_shards *shards, const mr_shard *shard, const mr_shard_data *data);
+
     /* Marks the pieces of a shard, unpacked, with mr_shards_mark, and the end of the last with
      * mr_shards_end. */
     mr_status (*walk)(void *user, mr_shards *shards, const mr_shard *shard,
                       const unsigned char *data, size_t size, mr_error *err);
+
+    /* (optional) Likewise of a compressed shard, as it is unpacked piece by piece, so that no
+     * memory is taken for it. *again: walk must find out what is wrong. */
+    mr_status (*stream)(void *user, mr_shards *shards, const mr_shard *shard, bool *again,
+                        mr_error *err);
     void *user;
 } mr_shards_config;
 

@@ -5,6 +5,7 @@
  * What is kept of a sample is where it begins: its parts are found again, by their headers, when it
  * is filled. So an index that does not fit its shard is found out, and 8 bytes a sample are enough.
  */
+#include <errno.h>
 #include <millrace/millrace.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +14,12 @@
 #include "codecs/tar.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/name_table.h"
 #include "io/far_name.h"
 #include "sources/shard_index.h"
 #include "sources/shards.h"
 
-enum { MOST_FIELDS = 64, FIELD_NAME = 64, LOOK_AT = 16 };
+enum { MOST_FIELDS = MR_FIELDS_LIMIT - 2, FIELD_NAME = 256, LOOK_AT = 16, FEW = 64 };
 
 /* A field: its name, and the extensions it comes from, each with a terminating zero. */
 typedef struct part {
@@ -31,8 +33,9 @@ typedef struct params {
     int32_t index;
     int64_t block_bytes, max_unpacked_bytes;
     bool in_memory;
-    part parts[MOST_FIELDS]; /* not parameters: found by check */
-    int32_t n_parts;
+    part *parts; /* not parameters: found by check */
+    int32_t n_parts, capacity;
+    mr_name_table extensions; /* in small letters, of the parts */
     bool has_key, has_index;
 } params;
 
@@ -65,7 +68,8 @@ static const mr_param rows[] = {
      .choices = mr_shard_index_choices,
      .doc = "An index as DALI's wds2idx writes it, SHARD.idx or with .idx in place of the shard's "
             "ending: read it where there is one that fits, also write it where there is none, or "
-            "leave it alone."},
+            "leave it alone. Samples are the same with and without; a compressed shard that has "
+            "one is not unpacked when the run opens."},
     {.name = "block_bytes",
      .kind = MR_PARAM_BYTES,
      .offset = offsetof(params, block_bytes),
@@ -94,37 +98,69 @@ static const char *const endings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst", ".t
 typedef struct tar {
     const params *params;
     const mr_log *log; /* while it is opened */
+    bool said;         /* why there are no indices */
     mr_shards shards;
 } tar;
 
 /* ---- Fields ---- */
-static bool same_letters(const char *a, const char *b) { /* but for upper and lower case */
-    return strcasecmp(a, b) == 0;
+/* False: it is too long to be one of a field. */
+static bool lower(char *out, size_t size, const char *text) {
+    size_t i = 0;
+    for (; text[i] && i + 1 < size; i++) {
+        out[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 32 : text[i]);
+    }
+    out[i] = '\0';
+    return text[i] == '\0';
 }
 
+/* Upper and lower case are the same. */
 static int32_t find_part(const params *p, const char *extension) {
+    char small[FIELD_NAME];
+    return lower(small, sizeof small, extension)
+               ? mr_name_table_find(&p->extensions, small, strlen(small))
+               : -1;
+}
+
+static mr_status make_room(params *p, mr_error *err) {
+    if (p->n_parts == MOST_FIELDS) {
+        return mr_fail(err, MR_E_LIMIT, "more than %d fields", MOST_FIELDS);
+    }
+    if (p->n_parts == p->capacity) {
+        int32_t capacity = p->capacity ? 2 * p->capacity : 8;
+        part *grown = realloc(p->parts, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            return mr_fail_memory(err, (size_t)capacity * sizeof *grown);
+        }
+        p->parts = grown;
+        p->capacity = capacity;
+    }
+    return MR_OK;
+}
+
+/* The first field that has an extension gets its files. */
+static mr_status note_extensions(params *p, mr_error *err) {
+    mr_name_table_free(&p->extensions);
     for (int32_t i = 0; i < p->n_parts; i++) {
-        const part *own = &p->parts[i];
-        for (const char *e = own->extensions; *e; e += strlen(e) + 1) {
-            if (same_letters(e, extension)) {
-                return i;
-            }
+        for (const char *e = p->parts[i].extensions; *e; e += strlen(e) + 1) {
+            char small[FIELD_NAME];
+            lower(small, sizeof small, e);
+            MR_TRY(mr_name_table_put(&p->extensions, small, strlen(small), i, err));
         }
     }
-    return -1;
+    return MR_OK;
 }
 
 static mr_status add_part(params *p, const char *text, mr_error *err) {
     const char *equals = strchr(text, '='), *list = equals ? equals + 1 : text;
     size_t name = equals ? (size_t)(equals - text) : strcspn(text, ";");
-    part *own = &p->parts[p->n_parts];
-    if (p->n_parts == MOST_FIELDS || name == 0 || name >= FIELD_NAME || list[0] == '\0' ||
-        strlen(list) + 2 > FIELD_NAME || strstr(list, ";;") || list[0] == ';') {
-        mr_fail(err, MR_E_PARAM, "'%.64s' is no extension, or there are more than %d", text,
-                MOST_FIELDS);
+    if (name == 0 || name >= FIELD_NAME || list[0] == '\0' || strlen(list) + 2 > FIELD_NAME ||
+        strstr(list, ";;") || list[0] == ';') {
+        mr_fail(err, MR_E_PARAM, "'%.64s' is no extension, or too long", text);
         mr_hint(err, "write \"jpg\", \"jpg;png\" or \"image=jpg;png\"");
         return MR_E_PARAM;
     }
+    MR_TRY(make_room(p, err));
+    part *own = &p->parts[p->n_parts];
     *own = (part){.is_number = false};
     memcpy(own->name, text, name);
     memcpy(own->extensions, list, strlen(list));
@@ -135,18 +171,25 @@ static mr_status add_part(params *p, const char *text, mr_error *err) {
     return MR_OK;
 }
 
-static void lower(char *out, size_t size, const char *text) {
-    size_t i = 0;
-    for (; text[i] && i + 1 < size; i++) {
-        out[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + 32 : text[i]);
+/* One that was come across. */
+static mr_status add_extension(params *p, const char *extension, mr_error *err) {
+    char small[FIELD_NAME];
+    if (find_part(p, extension) >= 0 || strpbrk(extension, "=;")) {
+        return MR_OK;
     }
-    out[i] = '\0';
+    if (!lower(small, sizeof small, extension)) {
+        mr_fail(err, MR_E_LIMIT, "an extension of more than %d bytes", FIELD_NAME - 1);
+        mr_hint(err, "give the source's fields: the extensions to take");
+        return MR_E_LIMIT;
+    }
+    MR_TRY(add_part(p, small, err));
+    return mr_name_table_put(&p->extensions, small, strlen(small), p->n_parts - 1, err);
 }
 
 /* Adds the extensions of the first samples, in the order in which they come. A shard that begins
  * with damage is found out by open. */
 static mr_status look(params *p, const mr_shard_head *head, mr_error *err) {
-    char key[MR_TAR_NAME] = "", extension[FIELD_NAME];
+    char key[MR_TAR_NAME] = "";
     int n_samples = 0;
     mr_tar_part found;
     mr_error ignored = MR_ERROR_INIT;
@@ -168,10 +211,7 @@ static mr_status look(params *p, const mr_shard_head *head, mr_error *err) {
         if (n_samples > LOOK_AT) {
             break;
         }
-        lower(extension, sizeof extension, found.extension);
-        if (find_part(p, extension) < 0 && !strpbrk(extension, "=;")) {
-            status = add_part(p, extension, err);
-        }
+        status = add_extension(p, found.extension, err);
     }
     mr_free(entry);
     return status;
@@ -229,31 +269,45 @@ static bool has_name(const params *p, const char *name) {
 }
 
 static mr_status mark_numbers(params *p, mr_error *err) {
-    for (int32_t i = 0; i < p->numbers.n; i++) {
-        if (!has_name(p, p->numbers.v[i])) {
-            mr_fail(err, MR_E_PARAM, "there is no field '%.64s' to be a number", p->numbers.v[i]);
-            return MR_E_PARAM;
-        }
-        for (int32_t k = 0; k < p->n_parts; k++) {
-            part *own = &p->parts[k];
-            own->is_number = own->is_number || strcmp(own->name, p->numbers.v[i]) == 0;
-        }
+    mr_name_table numbers = {.n = 0};
+    mr_status status = MR_OK;
+    for (int32_t i = 0; status == MR_OK && i < p->numbers.n; i++) {
+        const char *name = p->numbers.v[i];
+        status = has_name(p, name)
+                     ? mr_name_table_put(&numbers, name, strlen(name), i, err)
+                     : mr_fail(err, MR_E_PARAM, "there is no field '%.64s' to be a number", name);
     }
-    return MR_OK;
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        const char *name = p->parts[k].name;
+        p->parts[k].is_number = mr_name_table_find(&numbers, name, strlen(name)) >= 0;
+    }
+    mr_name_table_free(&numbers);
+    return status;
 }
 
 static mr_status check(void *params_, mr_error *err) {
     params *p = params_;
-    p->n_parts = 0;
+    p->parts = NULL;
+    p->n_parts = p->capacity = 0;
+    p->extensions = (mr_name_table){.n = 0};
     for (int32_t i = 0; i < p->fields.n; i++) {
         MR_TRY(add_part(p, p->fields.v[i], err));
     }
     if (p->n_parts == 0) {
         MR_TRY(look_for_fields(p, err));
     }
+    MR_TRY(note_extensions(p, err)); /* anew: parts were put in order */
     p->has_key = !has_name(p, "key");
     p->has_index = !has_name(p, "index");
     return mark_numbers(p, err);
+}
+
+static void forget(void *params_) {
+    params *p = params_;
+    free(p->parts);
+    mr_name_table_free(&p->extensions);
+    p->parts = NULL;
+    p->n_parts = p->capacity = 0;
 }
 
 static mr_status describe(const void *params_, mr_field *fields, int32_t capacity,
@@ -282,53 +336,94 @@ static mr_status describe(const void *params_, mr_field *fields, int32_t capacit
 /* ---- Finding the samples ---- */
 /* A sample begins where the parts of the one before end: whatever is between them, such as a folder
  * or a header with a long name, is its own. */
-static mr_status walk_entries(mr_shards *shards, mr_shard_index *index, const unsigned char *data,
-                              size_t size, mr_tar_entry *entry, char *key, mr_error *err) {
-    int64_t end = 0;
-    mr_status status;
+typedef struct walker {
+    mr_shards *shards;
+    mr_shard_index index;
+    int64_t end; /* of the last part */
+    char key[MR_TAR_NAME];
+    size_t key_length;
+    mr_tar_entry entry;
+    mr_tar_stream stream;
+    bool is_wrong; /* what came is no tar file, as far as it was seen */
+} walker;
+
+static mr_status take_entry(void *user, const mr_tar_entry *entry, mr_error *err) {
+    walker *w = user;
     mr_tar_part found;
-    size_t key_length = 0;
-    while ((status = mr_tar_next(data, size, entry->next, entry, err)) == MR_OK) {
-        if (!mr_tar_part_of(entry, &found)) {
-            continue;
-        }
-        if (found.key_length != key_length || memcmp(key, entry->name, key_length) != 0) {
-            MR_TRY(mr_shards_mark(shards, end, 1, err));
-            mr_shard_index_sample(index);
-            key_length = found.key_length;
-            memcpy(key, entry->name, key_length);
-        }
-        mr_shard_index_part(index, found.extension, entry->data, entry->size, entry->name);
-        end = entry->next;
+    if (!mr_tar_part_of(entry, &found)) {
+        return MR_OK;
     }
-    mr_shards_end(shards, end);
+    if (found.key_length != w->key_length || memcmp(w->key, entry->name, w->key_length) != 0) {
+        MR_TRY(mr_shards_mark(w->shards, w->end, 1, err));
+        mr_shard_index_sample(&w->index);
+        w->key_length = found.key_length;
+        memcpy(w->key, entry->name, w->key_length);
+    }
+    mr_shard_index_part(&w->index, found.extension, entry->data, entry->size, entry->name);
+    w->end = entry->next;
+    return MR_OK;
+}
+
+static mr_status walk_entries(walker *w, const unsigned char *data, size_t size, mr_error *err) {
+    mr_status status;
+    while ((status = mr_tar_next(data, size, w->entry.next, &w->entry, err)) == MR_OK) {
+        MR_TRY(take_entry(w, &w->entry, err));
+    }
     return status < 0 ? status : MR_OK;
 }
 
-static mr_status walk_shard(mr_shards *shards, mr_shard_index *index, const unsigned char *data,
-                            size_t size, mr_error *err) {
-    struct {
-        mr_tar_entry entry;
-        char key[MR_TAR_NAME];
-    } *own = mr_zalloc(1, sizeof *own);
-    if (!own) {
-        return mr_fail_memory(err, sizeof *own);
-    }
-    mr_status status = walk_entries(shards, index, data, size, &own->entry, own->key, err);
-    mr_free(own);
+static mr_status take_bytes(void *user, const unsigned char *bytes, size_t n, mr_error *err) {
+    walker *w = user;
+    mr_status status = mr_tar_stream_feed(&w->stream, bytes, n, take_entry, w, err);
+    w->is_wrong = status < 0;
     return status;
+}
+
+static mr_status begin_walk(walker **out, const tar *t, mr_shards *shards, const mr_shard *shard,
+                            mr_error *err) {
+    *out = mr_zalloc(1, sizeof **out);
+    if (!*out) {
+        return mr_fail_memory(err, sizeof **out);
+    }
+    (*out)->shards = shards;
+    mr_shard_index_begin(&(*out)->index, shard, t->params->index);
+    return MR_OK;
+}
+
+static void end_walk(tar *t, walker *w, bool well) {
+    mr_shards_end(w->shards, w->end);
+    mr_shard_index_write_tar(&w->index, well, &t->said, t->log);
+    mr_tar_stream_free(&w->stream);
+    mr_free(w);
+}
+
+static bool find(void *user, mr_shards *shards, const mr_shard *shard, const mr_shard_data *data) {
+    const tar *t = user;
+    return mr_shard_index_read_tar(shards, shard, data, t->params->index, t->log);
 }
 
 static mr_status walk(void *user, mr_shards *shards, const mr_shard *shard,
                       const unsigned char *data, size_t size, mr_error *err) {
+    walker *w;
+    MR_TRY(begin_walk(&w, user, shards, shard, err));
+    mr_status status = walk_entries(w, data, size, err);
+    end_walk(user, w, status == MR_OK);
+    return status;
+}
+
+static mr_status stream(void *user, mr_shards *shards, const mr_shard *shard, bool *again,
+                        mr_error *err) {
     const tar *t = user;
-    mr_shard_index index;
-    if (mr_shard_index_read_tar(shards, shard, data, size, t->params->index, t->log)) {
-        return MR_OK;
+    walker *w;
+    mr_error own = MR_ERROR_INIT;
+    MR_TRY(begin_walk(&w, t, shards, shard, err));
+    mr_status status = mr_unpack_stream(shard->packing, shard->map.data, shard->map.size,
+                                        (size_t)t->params->max_unpacked_bytes, take_bytes, w, &own);
+    *again = w->is_wrong || (status == MR_OK && !mr_tar_stream_is_whole(&w->stream));
+    end_walk(user, w, status == MR_OK && !*again);
+    if (status < 0 && !*again && err) {
+        *err = own;
     }
-    mr_shard_index_begin(&index, shard, t->params->index);
-    mr_status status = walk_shard(shards, &index, data, size, err);
-    mr_shard_index_write_tar(&index, status == MR_OK, t->log);
     return status;
 }
 
@@ -351,7 +446,9 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         .kind = "tar",
         .may_locate = wanted->single && !t->params->in_memory,
         .in_memory = t->params->in_memory,
+        .find = find,
         .walk = walk,
+        .stream = stream,
         .user = t,
     };
     MR_TRY(mr_shards_open(&t->shards, &config, err));
@@ -413,22 +510,31 @@ static bool identify(const void *state, int64_t sample, uint64_t out[2]) {
     return mr_shards_identify(&((const tar *)state)->shards, sample, out);
 }
 
-static mr_status put_number(const mr_view *field, const unsigned char *text, size_t n,
-                            mr_error *err) {
+static mr_status not_whole(const mr_tar_entry *entry, const char *why, mr_error *err) {
+    char name[256];
+    mr_text_escape(name, sizeof name, entry->name);
+    return mr_fail(err, MR_E_CORRUPT, "%s: %s", name, why);
+}
+
+static mr_status put_number(const mr_view *field, const unsigned char *text,
+                            const mr_tar_entry *entry, mr_error *err) {
     char copy[32], *end;
+    size_t n = (size_t)entry->size;
     while (n > 0 && strchr(" \t\r\n", text[n - 1]) && text[n - 1] != '\0') {
         n--;
     }
     if (n == 0 || n >= sizeof copy) {
-        return mr_fail(err, MR_E_CORRUPT, "not a whole number, of %zu bytes", n);
+        return not_whole(entry, "not a whole number", err);
     }
     memcpy(copy, text, n);
     copy[n] = '\0';
-    long long value = strtoll(copy, &end, 10);
-    if (end != copy + n) {
-        return mr_fail(err, MR_E_CORRUPT, "not a whole number");
+    errno = 0;
+    const int64_t number = strtoll(copy, &end, 10);
+    if (end != copy + n || errno == ERANGE) {
+        return not_whole(
+            entry, errno == ERANGE ? "a number that does not fit int64" : "not a whole number",
+            err);
     }
-    const int64_t number = value;
     memcpy(field->data, &number, sizeof number);
     return MR_OK;
 }
@@ -450,7 +556,7 @@ static mr_status fill_part(const params *p, int32_t i, const mr_shard_piece *pie
         return MR_OK;
     }
     if (p->parts[i].is_number) {
-        return put_number(field, piece->data + entry->data, (size_t)entry->size, err);
+        return put_number(field, piece->data + entry->data, entry, err);
     }
     point_at(field, piece->data + entry->data, (size_t)entry->size);
     return MR_OK;
@@ -469,11 +575,11 @@ static mr_status check_all_there(const params *p, const mr_view *fields, const b
     return MR_OK;
 }
 
-static mr_status walk_sample(const params *p, const mr_shard_piece *piece, mr_view *fields,
-                             char *key, size_t *key_length, mr_error *err) {
+/* seen: a flag for each field, all false. */
+static mr_status walk_parts(const params *p, const mr_shard_piece *piece, mr_view *fields,
+                            bool *seen, char *key, size_t *key_length, mr_error *err) {
     mr_tar_entry entry;
     mr_tar_part found;
-    bool seen[MOST_FIELDS] = {false};
     mr_status status;
     *key_length = 0;
     entry.next = 0;
@@ -496,6 +602,18 @@ static mr_status walk_sample(const params *p, const mr_shard_piece *piece, mr_vi
         }
     }
     return status < 0 ? status : check_all_there(p, fields, seen, err);
+}
+
+static mr_status walk_sample(const params *p, const mr_shard_piece *piece, mr_view *fields,
+                             char *key, size_t *key_length, mr_error *err) {
+    bool few[FEW] = {false};
+    bool *many = p->n_parts > FEW ? mr_zalloc((size_t)p->n_parts, sizeof *many) : NULL;
+    if (p->n_parts > FEW && !many) {
+        return mr_fail_memory(err, (size_t)p->n_parts);
+    }
+    mr_status status = walk_parts(p, piece, fields, many ? many : few, key, key_length, err);
+    mr_free(many);
+    return status;
 }
 
 /* The key lies in a header of the sample, if it is not one that was put together. */
@@ -544,14 +662,16 @@ const mr_source_class mr_source_tar = {
         "(bytes) and index (int64). A sample that lacks a field somebody wants is a bad sample; "
         "files with other extensions are left out. With \"shuffle\": true shards are mapped and "
         "samples taken one by one; else, and where shards are compressed, they are read in blocks "
-        "(a compressed shard is one block). ustar, GNU long names and pax are understood; links "
-        "and folders are left out; a sparse file, a wrong checksum, a name with .. and a shard "
+        "(a compressed shard is one block). ustar, GNU long names and pax are understood; links, "
+        "folders and what lies under a name such as __meta__ are left out; a sparse file, a wrong "
+        "checksum, a name with .. and a shard "
         "that is cut off are errors that name the byte. Shards must not be cut shorter while a run "
         "uses them.",
     .version = 1,
     .param_size = sizeof(params),
     .params = rows,
     .check = check,
+    .forget = forget,
     .describe = describe,
     .open = open_,
     .close = close_,

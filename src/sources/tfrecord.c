@@ -13,11 +13,12 @@
 #include "codecs/tfexample.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/name_table.h"
 #include "io/far_name.h"
 #include "sources/shard_index.h"
 #include "sources/shards.h"
 
-enum { MOST_FIELDS = 64, FIELD_NAME = 64 };
+enum { MOST_FIELDS = MR_FIELDS_LIMIT - 2, FIELD_NAME = 256, FEW = 64 };
 
 /* A field and the feature it comes from. length: -1 varies, 0 a single number. */
 typedef struct part {
@@ -25,6 +26,7 @@ typedef struct part {
     mr_tf_kind kind;
     int64_t length;
     int32_t list; /* among those whose numbers vary; -1 else */
+    int32_t next; /* part that comes from the same feature; -1: none */
     bool is_picture;
 } part;
 
@@ -32,8 +34,9 @@ typedef struct params {
     mr_strings path, fields;
     int32_t index;
     int64_t block_bytes, max_unpacked_bytes;
-    part parts[MOST_FIELDS]; /* not parameters: found by check */
-    int32_t n_parts, n_lists;
+    part *parts; /* not parameters: found by check */
+    int32_t n_parts, capacity, n_lists;
+    mr_name_table features; /* the first part of each */
 } params;
 
 static const mr_param rows[] = {
@@ -124,17 +127,33 @@ static bool parse_type(const char *text, part *out) {
     return out->length > 0 && out->length <= INT32_MAX && strcmp(end, "]") == 0;
 }
 
+static mr_status add_part(params *p, const part *own, mr_error *err) {
+    if (p->n_parts == MOST_FIELDS) {
+        return mr_fail(err, MR_E_LIMIT, "more than %d fields", MOST_FIELDS);
+    }
+    if (p->n_parts == p->capacity) {
+        int32_t capacity = p->capacity ? 2 * p->capacity : 8;
+        part *grown = realloc(p->parts, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            return mr_fail_memory(err, (size_t)capacity * sizeof *grown);
+        }
+        p->parts = grown;
+        p->capacity = capacity;
+    }
+    p->parts[p->n_parts++] = *own;
+    return MR_OK;
+}
+
 static mr_status declare(params *p, const char *text, mr_error *err) {
     const char *equals = strchr(text, '='), *feature = equals ? equals + 1 : text;
     const char *colon = strrchr(feature, ':');
     part own = {.list = -1};
-    if (!colon || p->n_parts == MOST_FIELDS || !parse_type(colon + 1, &own) ||
+    if (!colon || !parse_type(colon + 1, &own) ||
         !copy(own.feature, feature, (size_t)(colon - feature)) ||
         !copy(own.name, text, (size_t)((equals ? equals : colon) - text))) {
         return wrong_field(text, err);
     }
-    p->parts[p->n_parts++] = own;
-    return MR_OK;
+    return add_part(p, &own, err);
 }
 
 /* ---- Fields that are looked for ---- */
@@ -144,7 +163,14 @@ static bool looks_like_picture(const mr_tf_bytes *bytes) {
                                 memcmp(d, "RIFF", 4) == 0);
 }
 
-/* A feature that cannot be a field (several pieces of bytes, none, a name too long) is left out. */
+static mr_status name_too_long(const mr_tf_feature *feature, mr_error *err) {
+    mr_fail(err, MR_E_LIMIT, "a feature without a name, or with one of %zu bytes, at most %d",
+            feature->name_length, FIELD_NAME - 1);
+    mr_hint(err, "declare those to take with `fields`");
+    return MR_E_LIMIT;
+}
+
+/* A feature that cannot be a field (several pieces of bytes, none) is left out. */
 static mr_status look_at(void *user, const mr_tf_feature *feature, mr_error *err) {
     params *p = user;
     part own = {.kind = feature->kind, .list = -1, .length = -1};
@@ -152,15 +178,24 @@ static mr_status look_at(void *user, const mr_tf_feature *feature, mr_error *err
     int64_t n = 0;
     bool is_bytes = feature->kind == MR_TF_BYTES;
     MR_TRY(mr_tf_values(feature, is_bytes ? &bytes : NULL, is_bytes, &n, err));
-    bool fits = feature->kind != MR_TF_EMPTY && (!is_bytes || n == 1) && p->n_parts < MOST_FIELDS;
-    if (!fits || !copy(own.name, feature->name, feature->name_length)) {
+    bool fits = feature->kind != MR_TF_EMPTY && (!is_bytes || n == 1);
+    if (!fits) {
         return MR_OK;
+    }
+    if (!copy(own.name, feature->name, feature->name_length)) {
+        return name_too_long(feature, err);
     }
     memcpy(own.feature, own.name, sizeof own.name);
     own.length = !is_bytes && n == 1 ? 0 : -1;
     own.is_picture = is_bytes && looks_like_picture(&bytes);
-    p->parts[p->n_parts++] = own;
-    return MR_OK;
+    return add_part(p, &own, err);
+}
+
+/* Features whose values can be counted: bytes that are something else seldom look like that. */
+static mr_status count_values(void *user, const mr_tf_feature *feature, mr_error *err) {
+    int64_t n = 0;
+    (void)user;
+    return mr_tf_values(feature, NULL, 0, &n, err);
 }
 
 static int by_kind_and_name(const void *a, const void *b) {
@@ -178,10 +213,14 @@ static mr_status look(params *p, const mr_shard_head *head, mr_error *err) {
     }
     MR_TRY(status);
     MR_TRY(mr_tfrecord_verify(head->data + MR_TFRECORD_HEAD, (size_t)bytes, err));
-    if (mr_tf_each(head->data + MR_TFRECORD_HEAD, (size_t)bytes, look_at, p, &ignored) < 0) {
-        p->n_parts = 0; /* records of another kind: given as they are */
+    const unsigned char *record = head->data + MR_TFRECORD_HEAD;
+    if (mr_tf_each(record, (size_t)bytes, count_values, NULL, &ignored) < 0) {
+        return MR_OK; /* records of another kind: given as they are */
     }
-    qsort(p->parts, (size_t)p->n_parts, sizeof *p->parts, by_kind_and_name);
+    MR_TRY(mr_tf_each(record, (size_t)bytes, look_at, p, err));
+    if (p->n_parts > 0) {
+        qsort(p->parts, (size_t)p->n_parts, sizeof *p->parts, by_kind_and_name);
+    }
     return MR_OK;
 }
 
@@ -196,9 +235,26 @@ static mr_status look_for_fields(params *p, mr_error *err) {
     return status;
 }
 
+static mr_status note_features(params *p, mr_error *err) {
+    for (int32_t i = 0; i < p->n_parts; i++) {
+        part *own = &p->parts[i];
+        size_t length = strlen(own->feature);
+        own->next = -1;
+        int32_t first = mr_name_table_find(&p->features, own->feature, length);
+        if (first >= 0) {
+            own->next = p->parts[first].next;
+            p->parts[first].next = i;
+        }
+        MR_TRY(mr_name_table_put(&p->features, own->feature, length, i, err));
+    }
+    return MR_OK;
+}
+
 static mr_status check(void *params_, mr_error *err) {
     params *p = params_;
-    p->n_parts = p->n_lists = 0;
+    p->parts = NULL;
+    p->n_parts = p->n_lists = p->capacity = 0;
+    p->features = (mr_name_table){.n = 0};
     for (int32_t i = 0; i < p->fields.n; i++) {
         MR_TRY(declare(p, p->fields.v[i], err));
     }
@@ -209,7 +265,15 @@ static mr_status check(void *params_, mr_error *err) {
         bool varies = p->parts[i].length < 0 && p->parts[i].kind != MR_TF_BYTES;
         p->parts[i].list = varies ? p->n_lists++ : -1;
     }
-    return MR_OK;
+    return note_features(p, err);
+}
+
+static void forget(void *params_) {
+    params *p = params_;
+    free(p->parts);
+    mr_name_table_free(&p->features);
+    p->parts = NULL;
+    p->n_parts = p->n_lists = p->capacity = 0;
 }
 
 static mr_type type_of(const part *own) {
@@ -251,13 +315,15 @@ static mr_status walk_records(mr_shards *shards, mr_shard_index *index, const un
     return status < 0 ? status : MR_OK;
 }
 
+static bool find(void *user, mr_shards *shards, const mr_shard *shard, const mr_shard_data *data) {
+    const tfrecord *t = user;
+    return mr_shard_index_read_tfrecord(shards, shard, data, t->params->index, t->log);
+}
+
 static mr_status walk(void *user, mr_shards *shards, const mr_shard *shard,
                       const unsigned char *data, size_t size, mr_error *err) {
     const tfrecord *t = user;
     mr_shard_index index;
-    if (mr_shard_index_read_tfrecord(shards, shard, size, t->params->index, t->log)) {
-        return MR_OK;
-    }
     mr_shard_index_begin(&index, shard, t->params->index);
     mr_status status = walk_records(shards, &index, data, size, err);
     mr_shard_index_write_tfrecord(&index, status == MR_OK, t->log);
@@ -289,6 +355,7 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         .objects = wanted->objects,
         .kind = "tfrecord",
         .may_map = wanted->single && !wants_list(t->params, wanted),
+        .find = find,
         .walk = walk,
         .user = t,
     };
@@ -305,20 +372,33 @@ static void close_(void *state) {
 }
 
 /* ---- Records and their features ---- */
+/* What was found for each part. */
 typedef struct features {
     const params *params;
-    mr_tf_feature found[MOST_FIELDS];
+    mr_tf_feature *found, few[FEW];
 } features;
+
+static mr_status make_features(features *all, const params *p, mr_error *err) {
+    all->params = p;
+    all->found = all->few;
+    if (p->n_parts > FEW) {
+        all->found = mr_zalloc((size_t)p->n_parts, sizeof *all->found);
+    }
+    return all->found ? MR_OK : mr_fail_memory(err, (size_t)p->n_parts * sizeof *all->found);
+}
+
+static void free_features(features *all) {
+    if (all->found != all->few) {
+        mr_free(all->found);
+    }
+}
 
 static mr_status note_feature(void *user, const mr_tf_feature *feature, mr_error *err) {
     features *all = user;
     (void)err;
-    for (int32_t i = 0; i < all->params->n_parts; i++) {
-        const char *name = all->params->parts[i].feature;
-        if (strlen(name) == feature->name_length &&
-            memcmp(name, feature->name, feature->name_length) == 0) {
-            all->found[i] = *feature;
-        }
+    int32_t i = mr_name_table_find(&all->params->features, feature->name, feature->name_length);
+    for (; i >= 0; i = all->params->parts[i].next) {
+        all->found[i] = *feature;
     }
     return MR_OK;
 }
@@ -336,7 +416,6 @@ static mr_status open_record(const mr_shard_piece *piece, mr_bytes *record, mr_e
 
 static mr_status find_features(const params *p, const mr_bytes *record, features *out,
                                mr_error *err) {
-    out->params = p;
     for (int32_t i = 0; i < p->n_parts; i++) {
         out->found[i].kind = MR_TF_EMPTY;
     }
@@ -390,18 +469,17 @@ static mr_status decode_list(unpacked *u, const part *own, const mr_tf_feature *
 }
 
 static mr_status decode_record(const tfrecord *t, const mr_block *block, unpacked *u, int64_t row,
-                               mr_error *err) {
+                               features *all, mr_error *err) {
     const params *p = t->params;
     const mr_shard_piece piece = mr_shards_piece(&t->shards, block, u->bytes, block->first + row);
     mr_error ignored = MR_ERROR_INIT;
     mr_bytes record;
-    features all;
     bool well = open_record(&piece, &record, &ignored) == MR_OK &&
-                find_features(p, &record, &all, &ignored) == MR_OK;
+                find_features(p, &record, all, &ignored) == MR_OK;
     for (int32_t i = 0; i < p->n_parts; i++) {
         int64_t at = row * p->n_lists + p->parts[i].list;
         if (p->parts[i].list >= 0 && well) {
-            MR_TRY(decode_list(u, &p->parts[i], &all.found[i], at, err));
+            MR_TRY(decode_list(u, &p->parts[i], &all->found[i], at, err));
         } else if (p->parts[i].list >= 0) {
             u->count[at] = -1;
         }
@@ -423,10 +501,13 @@ static mr_status decode_lists(const tfrecord *t, const mr_block *block, unpacked
     if (!u->start || !u->count) {
         return mr_fail_memory(err, (size_t)n * sizeof *u->start);
     }
-    for (int64_t row = 0; row < n_rows; row++) {
-        MR_TRY(decode_record(t, block, u, row, err));
+    features all;
+    mr_status status = make_features(&all, t->params, err);
+    for (int64_t row = 0; status == MR_OK && row < n_rows; row++) {
+        status = decode_record(t, block, u, row, &all, err);
     }
-    return MR_OK;
+    free_features(&all);
+    return status;
 }
 
 static void drop(const void *state, int32_t part_, void *unpacked_) {
@@ -535,18 +616,28 @@ static mr_status fill_part(const params *p, const part *own, const mr_tf_feature
     return MR_OK;
 }
 
+static mr_status fill_parts(const params *p, const mr_bytes *record, const unpacked *u, int64_t row,
+                            mr_view *fields, mr_error *err) {
+    features all;
+    mr_status status = make_features(&all, p, err);
+    if (status == MR_OK) {
+        status = find_features(p, record, &all, err);
+    }
+    for (int32_t i = 0; status == MR_OK && i < p->n_parts; i++) {
+        if (mr_is_wanted(&fields[i])) {
+            status = fill_part(p, &p->parts[i], &all.found[i], u, row, &fields[i], err);
+        }
+    }
+    free_features(&all);
+    return status;
+}
+
 static mr_status fill_record(const params *p, const mr_shard_piece *piece, const unpacked *u,
                              int64_t row, mr_view *fields, mr_error *err) {
-    features all;
     mr_bytes record;
     MR_TRY(open_record(piece, &record, err));
     if (p->n_parts > 0) {
-        MR_TRY(find_features(p, &record, &all, err));
-    }
-    for (int32_t i = 0; i < p->n_parts; i++) {
-        if (mr_is_wanted(&fields[i])) {
-            MR_TRY(fill_part(p, &p->parts[i], &all.found[i], u, row, &fields[i], err));
-        }
+        MR_TRY(fill_parts(p, &record, u, row, fields, err));
     }
     if (mr_is_wanted(&fields[p->n_parts])) {
         point_at(&fields[p->n_parts], record.data, (int64_t)record.size, 1);
@@ -593,6 +684,7 @@ const mr_source_class mr_source_tfrecord = {
     .param_size = sizeof(params),
     .params = rows,
     .check = check,
+    .forget = forget,
     .describe = describe,
     .open = open_,
     .close = close_,

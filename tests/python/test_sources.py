@@ -255,6 +255,19 @@ def test_tar_fields(tmp_path):
     refused({"tar": {"path": pattern, "numbers": ["xyz"]}}, "no field 'xyz'")
 
 
+def test_tar_numbers_that_do_not_fit_int64(tmp_path):
+    path = str(tmp_path / "x.tar")
+    texts = ["9223372036854775807", "-9223372036854775808\n", "9223372036854775808", "-9223372036854775809", "+7"]
+    write_tar(path, [(f"{i}", {"cls": text.encode()}) for i, text in enumerate(texts)])
+    source = {"tar": {"path": path, "numbers": ["cls"]}}
+    refused(source, "2.cls: a number that does not fit int64", "CORRUPT", shuffle=False)
+    with mrlib.Loader({"source": source, "batch": 1, "shuffle": False, "on_error": "skip"}) as loader:
+        values = {b.samples[0]: int(b["cls"][0]) for b in loader}
+        skips = loader.skips()
+    assert values[0] == 2**63 - 1 and values[1] == -2**63 and values[4] == 7
+    assert sorted(s[2] for s in skips) == [2, 3]
+
+
 def test_tar_of_other_things(tmp_path):
     """Folders, links and files without extension are left out; keys keep their folders; extensions
     may have dots and capitals."""
@@ -263,7 +276,8 @@ def test_tar_of_other_things(tmp_path):
         for name, kind, data in [("d", tarfile.DIRTYPE, b""), ("d/1.seg.PNG", None, b"a"),
                                  ("d/readme", None, b"?"), ("d/1.txt", None, b"b"),
                                  ("d/l.txt", tarfile.SYMTYPE, b""), ("e/1.txt", None, b"c"),
-                                 (".hidden", None, b"?"), ("e/1.seg.png", None, b"d")]:
+                                 (".hidden", None, b"?"), ("__meta__/1.txt", None, b"?"),
+                                 ("__x.txt__", None, b"?"), ("e/1.seg.png", None, b"d")]:
             info = tarfile.TarInfo(name)
             info.type = kind or tarfile.REGTYPE
             info.size = len(data)
@@ -293,6 +307,166 @@ def test_tar_index(tmp_path):
         assert samples_of({"tar": {"path": pattern}}, True) == plain
     with mrlib.Loader({"source": {"tar": {"path": pattern}}, "batch": 2}) as loader:
         assert any("does not fit" in w for w in loader.warnings)
+
+
+def wds2idx(path):
+    """What DALI's wds2idx writes of a shard: every file whose name does not begin with a dot, by the
+    name up to the first dot, and one without a dot as a sample of its own."""
+    groups = []
+    with tarfile.open(path) as tar:
+        for m in tar:
+            if not m.isfile() or os.path.basename(m.name).startswith("."):
+                continue
+            dot = m.name.find(".", m.name.rfind("/") + 1)
+            key = m.name[:dot]
+            if not groups or groups[-1][0] != key:
+                groups.append((key, []))
+            groups[-1][1].append(f"{m.name[dot + 1:]} {m.offset_data} {m.size} {m.name}")
+    return f"v1.2 {len(groups)}\n" + "\n".join(" ".join(parts) for _, parts in groups) + "\n"
+
+
+def write_entries(path, entries, how):
+    with tarfile.open(path, "w", format=how) as tar:
+        for name, kind, data in entries:
+            info = tarfile.TarInfo(name)
+            info.type = kind
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+FILE, FOLDER = tarfile.REGTYPE, tarfile.DIRTYPE
+ODD_TARS = {
+    "no extension": [("d", FOLDER, b"")] + [(f"d/{i}.{e}", FILE, b"x" * i) for i in range(5) for e in ("jpg", "txt")] +
+                    [("d/tail", FILE, b"no extension")],
+    "between parts": [("1.jpg", FILE, b"a"), ("readme", FILE, b"?"), ("1.txt", FILE, b"b"), ("2.jpg", FILE, b"c"),
+                      ("2.txt", FILE, b"d")],
+    "about the shard": [("__meta__/info.json", FILE, b"{}"), ("1.txt", FILE, b"a"), ("__x__", FILE, b"?"),
+                        ("__y.z__", FILE, b"?"), ("__3.txt", FILE, b"b"), ("a/__4__/5.txt", FILE, b"c")],
+    "folder last": [("0.txt", FILE, b"a"), ("1.txt", FILE, b"b"), ("z", FOLDER, b"")],
+    "long names": [("p/" * 70 + f"{i}.txt", FILE, b"x" * 600) for i in range(5)],
+    "hidden": [("0.txt", FILE, b"a"), (".hid", FILE, b"q"), (".a.txt", FILE, b"w"), ("2.txt", FILE, b"b")],
+}
+
+
+@pytest.mark.parametrize("how", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("entries", ODD_TARS.values(), ids=ODD_TARS)
+def test_tar_is_the_same_with_an_index(tmp_path, entries, how):
+    path = str(tmp_path / "x.tar")
+    write_entries(path, entries, how)
+
+    def run(index, shuffle=False):
+        document = {"source": {"tar": {"path": path, "index": index}}, "batch": 1, "shuffle": shuffle, "epochs": 1}
+        with mrlib.Loader(document, digest=True) as loader:
+            keys = [b.samples[0] for b in loader]
+            return len(keys), loader.digest(), list(loader.warnings)
+
+    plain = run("none")
+    assert plain[0] == len({n.split(".")[0] for n, k, _ in entries
+                            if k == FILE and "." in os.path.basename(n)[1:] and n[0] != "."
+                            and not (n.split("/")[0].startswith("__") and n.split("/")[0].endswith("__"))})
+    assert plain[2] == []
+    assert run("write") == plain
+    assert os.path.exists(path + ".idx")
+    assert run("read") == plain
+    with open(path + ".idx", "w") as file:
+        file.write(wds2idx(path))
+    assert run("read") == plain
+    # v1.1 has no names
+    with open(path + ".idx", "w") as file:
+        file.write("v1.1 1\ntxt 512 1\n")
+    again = run("read")
+    assert again[:2] == plain[:2] and any("is not used" in w for w in again[2])
+    # a compressed shard is walked through as it is unpacked, with the same samples and index
+    os.unlink(path + ".idx")
+    run("write")
+    index, values = open(path + ".idx").read(), samples_of({"tar": {"path": path}})[0]
+    packed = pack(path, ".gz")
+    assert samples_of({"tar": {"path": packed, "index": "write"}})[0] == values
+    assert open(packed + ".idx").read() == index
+
+
+def test_tar_names_with_spaces_have_no_index_and_it_is_said_once(tmp_path):
+    for k in range(3):
+        write_entries(str(tmp_path / f"{k}.tar"), [("a b.txt", FILE, b"x")], tarfile.USTAR_FORMAT)
+    source = {"tar": {"path": str(tmp_path / "{0..2}.tar"), "index": "write"}}
+    with mrlib.Loader({"source": source, "batch": 1}) as loader:
+        assert sum("with a space" in w for w in loader.warnings) == 1
+    assert not list(tmp_path.glob("*.idx"))
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+@pytest.mark.parametrize("kind", ["tar", "tfrecord"])
+def test_packed_shards_with_an_index_are_not_unpacked_to_open_them(tmp_path, kind, ending):
+    """A shard that cannot be unpacked is found out when it is read, not when its index is there."""
+    if kind == "tar":
+        path = str(tmp_path / "x.tar")
+        write_tar(path, [(f"{i}", {"txt": b"%d" % i}) for i in range(9)])
+        source = {"fields": ["txt"]}
+    else:
+        path = str(tmp_path / "x.tfrecord")
+        with open(path, "wb") as file:
+            file.write(b"".join(record(example({"n": [i]})) for i in range(9)))
+        source = {"fields": ["n:int64"]}
+    packed = pack(path, ending)
+    source = {kind: {**source, "path": packed, "index": "write"}}
+    plain = samples_of(source)
+    assert os.path.exists(packed + ".idx")
+    assert samples_of(source) == plain
+    damaged = bytearray(open(packed, "rb").read())
+    damaged[len(damaged) // 2:] = b"\xff" * (len(damaged) - len(damaged) // 2)
+    open(packed, "wb").write(damaged)
+    os.utime(packed + ".idx")
+    with mrlib.Loader({"source": source, "batch": 9, "shuffle": False}) as loader:
+        with pytest.raises(mrlib.MrError):
+            list(loader)
+    os.unlink(packed + ".idx")
+    with pytest.raises(mrlib.MrError):
+        mrlib.Loader({"source": source, "batch": 9, "shuffle": False}).__enter__()
+
+
+def test_packed_tar_keeps_no_memory_for_what_follows_the_last_file(tmp_path):
+    path = str(tmp_path / "x.tar")
+    write_tar(path, [("0", {"txt": b"a" * 1000})])
+    with open(path, "ab") as file:
+        file.write(bytes(200_000_000))
+    packed = pack(path, ".gz")
+    document = {"source": {"tar": {"path": packed, "index": "write", "fields": ["txt"]}}, "batch": 1,
+                "shuffle": False, "epochs": 1}
+    code = (f"import mrlib\nloader = mrlib.Loader({document!r}).__enter__()\nassert len(list(loader)) == 1\n"
+            "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('VmHWM')][0])")
+    for indexed in (False, True):
+        assert os.path.exists(packed + ".idx") == indexed
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                             env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)})
+        assert int(out.stdout) < 150_000, out.stdout # kB
+    # the checksum behind the zeros is still looked at
+    data = bytearray(open(packed, "rb").read())
+    data[-8] ^= 1
+    open(packed, "wb").write(data)
+    os.utime(packed + ".idx")
+    with mrlib.Loader(document) as loader, pytest.raises(mrlib.MrError):
+        list(loader)
+
+
+def test_braces_as_in_shells(tmp_path):
+    for name in ("a", "b1", "b2", "c", "01", "02", "10", "x{y"):
+        (tmp_path / f"s{name}.txt").write_text(name + "\n")
+
+    def rows(pattern):
+        values = samples_of({"lines": {"path": str(tmp_path / pattern)}})[0]
+        return [values[i]["text"][2].decode() for i in sorted(values)]
+
+    assert rows("s{a..a}.txt") == ["a"]
+    assert rows("s{c..a..2}.txt") == ["c", "a"]
+    assert rows("s{a,b{1,2},c}.txt") == ["a", "b1", "b2", "c"]
+    assert rows("s{{a,c},{01..02}}.txt") == ["a", "c", "01", "02"]
+    assert rows("s{10..01..8}.txt") == ["10", "02"]
+    assert rows("s{b{2..1},1{0,0}}.txt") == ["b2", "b1", "10", "10"]
+    assert rows("s{a,c}.txt") == ["a", "c"]
+    assert rows("sx{y.txt") == ["x{y"]
+    for wrong in ("s{a..3}.txt", "s{a..Z}.txt", "s{}.txt", "s{a}.txt", "s{1..2..0}.txt", "s{0..9999999}.txt"):
+        refused({"lines": {"path": str(tmp_path / wrong)}}, "braces are", "PARAM")
+    refused({"lines": {"path": "{a,b}" * 65}}, "more than 64 pairs", "LIMIT")
 
 
 def test_tar_damage(tmp_path):
@@ -333,7 +507,7 @@ def test_tar_damage(tmp_path):
     refused(source, "no files whose names", "NOT_FOUND")
     refused({"tar": {"path": str(tmp_path / "t-{0..3}.tar")}}, "cannot open", "NOT_FOUND")
     refused({"tar": {"path": str(tmp_path / "t-*.tar")}}, "no file has a name", "NOT_FOUND")
-    refused({"tar": {"path": "t-{3..0}.tar"}}, "braces are", "PARAM")
+    refused({"tar": {"path": "t-{3..x}.tar"}}, "braces are", "PARAM")
     # a sample without one of its parts is skipped where that is asked for
     samples[4][1].pop("json")
     write_tar(path, samples)
@@ -647,6 +821,15 @@ def test_lines_without_header(tmp_path):
     assert [values[i]["c1"][2] for i in values] == [b"a", b""]
 
 
+def test_lines_of_csv_with_truth_values(tmp_path):
+    path = str(tmp_path / "x.csv")
+    write_csv(path, ["truth", "mixed", "gap"], [["true", "true", "true"], ["False", "1", ""], ["TRUE", "x", "true"]])
+    values = samples_of({"lines": {"path": path}})[0]
+    assert [values[i]["truth"] for i in range(3)] == [as_bytes(np.asarray(v)) for v in (True, False, True)]
+    assert [values[i]["mixed"][2] for i in range(3)] == [b"true", b"1", b"x"]
+    assert [values[i]["gap"][2] for i in range(3)] == [b"true", b"", b"true"]
+
+
 def test_lines_of_json(tmp_path):
     rng = random.Random(7)
     table = [{"id": i, "score": rng.random(), "text": 'a "b"\n\u0000é' * (i % 3), "ok": i % 2 == 0,
@@ -827,6 +1010,94 @@ def test_a_file_that_is_too_large_is_named_or_skipped(tmp_path):
 
 
 # ---- arrays ----------------------------------------------------------------------------------
+
+
+MANY = 2000
+
+
+def many_values(values, dtype):
+    """[sample][column] of fields that are called f0000 and on."""
+    return np.array([[np.frombuffer(values[i][f"f{c:04}"][2], dtype)[0] for c in range(MANY)] for i in sorted(values)])
+
+
+def test_tfrecord_of_2000_features(tmp_path):
+    path = str(tmp_path / "x.tfrecord")
+    table = np.arange(3 * MANY).reshape(3, MANY)
+    with open(path, "wb") as file:
+        for row in table:
+            file.write(record(example({f"f{c:04}": [int(v)] for c, v in enumerate(row)})))
+    for source in ({"path": path}, {"path": path, "fields": [f"f{c:04}:int64" for c in range(MANY)]},
+                   {"path": path, "fields": [f"f{c:04}:int64" for c in range(MANY)] + ["again=f0007:int64",
+                                                                                      "more=f0007:int64[]"]}):
+        values = samples_of({"tfrecord": source})[0]
+        assert len(values[0]) == len(source.get("fields", range(MANY)))
+        assert (many_values(values, np.int64) == table).all()
+    assert values[2]["again"][2] == values[2]["more"][2] == values[2]["f0007"][2]
+    assert list(samples_of({"tfrecord": {"path": path}}, fields=["f1999"])[0][1]) == ["f1999"]
+
+
+def test_tfrecord_names_that_are_too_long_are_no_loss(tmp_path):
+    path = str(tmp_path / "x.tfrecord")
+    with open(path, "wb") as file:
+        file.write(record(example({"a": [1], "b" * 255: [2], "c": [3]})))
+    assert len(samples_of({"tfrecord": {"path": path}})[0][0]) == 3
+    with open(path, "wb") as file:
+        file.write(record(example({"a": [1], "b" * 256: [2], "c": [3]})))
+    refused({"tfrecord": {"path": path}}, "with one of 256 bytes", "LIMIT")
+    assert list(samples_of({"tfrecord": {"path": path, "fields": ["c:int64"]}})[0][0]) == ["c"]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_lines_of_2000_columns(tmp_path, form):
+    path = str(tmp_path / f"x.{form}")
+    names = [f"f{c:04}" for c in range(MANY)]
+    table = np.arange(5 * MANY).reshape(5, MANY)
+    if form == "csv":
+        write_csv(path, names, table.tolist())
+    else:
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(dict(zip(names, row))) + "\n" for row in table.tolist())
+    for fields in ([], [f"{n}:int64" for n in names], [f"{n}:int64" for n in reversed(names)]):
+        values = samples_of({"lines": {"path": path, "fields": fields}})[0]
+        assert len(values[0]) == MANY and (many_values(values, np.int64) == table).all()
+    twice = samples_of({"lines": {"path": path, "fields": ["a=f0003:int64", "f0001:int64", "b=f0003:float32"]}})[0]
+    assert np.frombuffer(twice[1]["b"][2], np.float32)[0] == np.frombuffer(twice[1]["a"][2], np.int64)[0] == MANY + 3
+
+
+def test_tar_of_2000_extensions(tmp_path):
+    path = str(tmp_path / "x.tar")
+    write_tar(path, [(f"{i}", {f"F{c:04}": b"%d" % (i * MANY + c) for c in range(MANY)}) for i in range(3)])
+    for source in ({"path": path}, {"path": path, "fields": [f"f{c:04}" for c in range(MANY)]}):
+        source["numbers"] = [f"f{c:04}" for c in range(MANY)]
+        values = samples_of({"tar": source})[0]
+        assert (many_values(values, np.int64) == np.arange(3 * MANY).reshape(3, MANY)).all()
+
+
+def test_array_of_2000_members_and_fields(tmp_path):
+    table = np.arange(5 * MANY).reshape(5, MANY)
+    np.savez(str(tmp_path / "x.npz"), **{f"f{c:04}": table[:, c] for c in range(MANY)})
+    assert (many_values(samples_of({"array": {"path": str(tmp_path / "x.npz")}})[0], np.int64) == table).all()
+    np.save(str(tmp_path / "x.npy"), table[:, 0])
+    fields = [f"f{c:04}={tmp_path}/x.npy" for c in range(200)]
+    assert len(samples_of({"array": {"path": str(tmp_path / "x.npy"), "fields": fields}})[0][0]) == 201
+
+
+def test_ops_with_2000_numbers(tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(7, MANY)).astype(np.float32)
+    np.save(str(tmp_path / "x.npy"), x)
+    mean = rng.normal(size=MANY).astype(np.float32)
+    std = rng.uniform(1, 2, MANY).astype(np.float32)
+    bounds = np.sort(rng.normal(size=MANY))
+    source = {"array": {"path": str(tmp_path / "x.npy")}}
+    for op, expected in (({"standardize": {"mean": mean.tolist(), "std": std.tolist()}}, (x - mean) / std),
+                         ({"bucketize": {"boundaries": bounds.tolist()}}, np.digitize(x, bounds, right=True))):
+        document = {"source": source, "ops": [op], "batch": 7, "shuffle": False, "epochs": 1}
+        with mrlib.Loader(document) as loader:
+            assert np.asarray(next(iter(loader))["data"]).tobytes() == expected.tobytes()
+    refused_op = {"source": source, "ops": [{"bucketize": {"boundaries": list(range(65536))}}], "batch": 1}
+    with pytest.raises(mrlib.MrError, match="must have 1 to 65535"):
+        mrlib.Loader(refused_op).__enter__()
 
 
 def test_array_of_several_files(tmp_path):

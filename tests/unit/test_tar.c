@@ -147,6 +147,11 @@ TEST(keys_and_extensions) {
     check_part("d.x/a", NULL, NULL);
     check_part(".a.jpg", NULL, NULL);
     check_part("a.", NULL, NULL);
+    check_part("__meta__/a.jpg", NULL, NULL);
+    check_part("__a.jpg__", NULL, NULL);
+    check_part("__a.jpg", "__a", "jpg");
+    check_part("d/__a__/b.jpg", "d/__a__/b", "jpg");
+    check_part("___/b.jpg", "___/b", "jpg");
 }
 
 TEST_MAIN()
