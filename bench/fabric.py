@@ -170,14 +170,7 @@ def over_links(folder, n):
     try:
         with namespaces(4):
             start = in_namespaces
-            check = subprocess.run([*start(4)[1], f"{build}/millrace", "fabric", "check", "mpi"], env=start(4)[0], capture_output=True,
-                                   text=True, check=False)
-            rows = [line.split() for line in check.stdout.splitlines() if line.startswith("rank")]
-            if check.returncode != 0 or not rows:
-                raise OSError(check.stderr.strip())
-            links = [f"{row[-4]} {row[-3]} and {row[-2]} {row[-1]}" for row in rows]
-            yield ("\n# The same between network namespaces\n\nEach rank has a network namespace of its own; MPICH over TCP, links of 1 GB/s (veth, "
-                   f"tc tbf). `millrace fabric check mpi` there: {'; '.join(links)}.\n")
+            yield ("\n# The same between network namespaces\n\nEach rank has a network namespace of its own; MPICH over TCP, links of 1 GB/s (veth, tc tbf).\n")
             yield from four_ranks(folder, n)
     except OSError as error:
         print(f"network namespaces cannot be used here, so that table is left out: {error}", file=sys.stderr)
