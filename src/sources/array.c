@@ -188,7 +188,7 @@ static mr_status new_column(array *a, const char *name, column **out, mr_error *
     if (a->n_columns == MOST_COLUMNS) {
         return mr_fail(err, MR_E_LIMIT, "more than %d members", MOST_COLUMNS);
     }
-    if (a->n_columns == a->columns_capacity) {
+    if (!a->columns || a->n_columns == a->columns_capacity) {
         int32_t capacity = a->columns_capacity ? 2 * a->columns_capacity : 4;
         column *grown = realloc(a->columns, (size_t)capacity * sizeof *grown);
         if (!grown) {

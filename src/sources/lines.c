@@ -257,7 +257,7 @@ static mr_status put_column(params *p, const column *own, mr_error *err) {
     if (p->n_columns == MOST_FIELDS) {
         return mr_fail(err, MR_E_LIMIT, "more than %d columns", MOST_FIELDS);
     }
-    if (p->n_columns == p->capacity) {
+    if (!p->columns || p->n_columns == p->capacity) {
         int32_t capacity = p->capacity ? 2 * p->capacity : 8;
         column *grown = realloc(p->columns, (size_t)capacity * sizeof *grown);
         if (!grown) {
@@ -449,7 +449,7 @@ static mr_status note_positions(params *p, mr_error *err) {
         int32_t position = p->columns[i].position;
         p->n_positions = position >= p->n_positions ? position + 1 : p->n_positions;
     }
-    p->at_position = malloc(((size_t)p->n_positions + 1) * sizeof *p->at_position);
+    p->at_position = mr_zalloc((size_t)p->n_positions + 1, sizeof *p->at_position);
     if (!p->at_position) {
         return mr_fail_memory(err, (size_t)p->n_positions * sizeof *p->at_position);
     }
@@ -598,7 +598,7 @@ static mr_status check(void *params_, mr_error *err) {
 static void forget(void *params_) {
     params *p = params_;
     free(p->columns);
-    free(p->at_position);
+    mr_free(p->at_position);
     mr_name_table_free(&p->keys);
     p->columns = NULL;
     p->at_position = NULL;

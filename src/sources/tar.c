@@ -123,13 +123,15 @@ static int32_t find_part(const params *p, const char *extension) {
 
 static mr_status make_room(params *p, mr_error *err) {
     if (p->n_parts == MOST_FIELDS) {
-        return mr_fail(err, MR_E_LIMIT, "more than %d fields", MOST_FIELDS);
+        mr_fail(err, MR_E_LIMIT, "more than %d fields", MOST_FIELDS);
+        return MR_E_LIMIT;
     }
-    if (p->n_parts == p->capacity) {
+    if (!p->parts || p->n_parts == p->capacity) {
         int32_t capacity = p->capacity ? 2 * p->capacity : 8;
         part *grown = realloc(p->parts, (size_t)capacity * sizeof *grown);
         if (!grown) {
-            return mr_fail_memory(err, (size_t)capacity * sizeof *grown);
+            mr_fail_memory(err, (size_t)capacity * sizeof *grown);
+            return MR_E_MEMORY;
         }
         p->parts = grown;
         p->capacity = capacity;

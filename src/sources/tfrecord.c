@@ -131,7 +131,7 @@ static mr_status add_part(params *p, const part *own, mr_error *err) {
     if (p->n_parts == MOST_FIELDS) {
         return mr_fail(err, MR_E_LIMIT, "more than %d fields", MOST_FIELDS);
     }
-    if (p->n_parts == p->capacity) {
+    if (!p->parts || p->n_parts == p->capacity) {
         int32_t capacity = p->capacity ? 2 * p->capacity : 8;
         part *grown = realloc(p->parts, (size_t)capacity * sizeof *grown);
         if (!grown) {
@@ -473,7 +473,7 @@ static mr_status decode_record(const tfrecord *t, const mr_block *block, unpacke
     const params *p = t->params;
     const mr_shard_piece piece = mr_shards_piece(&t->shards, block, u->bytes, block->first + row);
     mr_error ignored = MR_ERROR_INIT;
-    mr_bytes record;
+    mr_bytes record = {NULL, 0};
     bool well = open_record(&piece, &record, &ignored) == MR_OK &&
                 find_features(p, &record, all, &ignored) == MR_OK;
     for (int32_t i = 0; i < p->n_parts; i++) {
@@ -612,7 +612,8 @@ static mr_status fill_part(const params *p, const part *own, const mr_tf_feature
     if (!u || u->count[at] < 0) {
         return mr_fail(err, MR_E_CORRUPT, "feature %s is damaged", own->feature);
     }
-    point_at(field, u->values + u->start[at], u->count[at], own->kind == MR_TF_FLOAT ? 4 : 8);
+    const int64_t *values = u->values ? u->values + u->start[at] : NULL; /* all may be empty */
+    point_at(field, values, u->count[at], own->kind == MR_TF_FLOAT ? 4 : 8);
     return MR_OK;
 }
 
@@ -634,7 +635,7 @@ static mr_status fill_parts(const params *p, const mr_bytes *record, const unpac
 
 static mr_status fill_record(const params *p, const mr_shard_piece *piece, const unpacked *u,
                              int64_t row, mr_view *fields, mr_error *err) {
-    mr_bytes record;
+    mr_bytes record = {NULL, 0};
     MR_TRY(open_record(piece, &record, err));
     if (p->n_parts > 0) {
         MR_TRY(fill_parts(p, &record, u, row, fields, err));
