@@ -298,6 +298,8 @@ typedef struct mr_options {
     int64_t storage_bytes_per_second;
     int64_t storage_open_ns;
     const struct mr_policy *policy; /* (streams) for the policy "custom"; copied */
+    bool by_epoch; /* nothing of an epoch is made before its first batch is asked for: for hosts
+                      whose datasets change between epochs. Not of streams */
 } mr_options;
 
 #define MR_OPTIONS_INIT                                                                            \

@@ -404,17 +404,17 @@ static int parse_loader(PyObject *args, PyObject *keywords, module_state *state,
                             "log",         "io",
                             "trace",       "journal",
                             "fabric",      "policy",
-                            NULL};
+                            "by_epoch",    NULL};
     mr_options *o = &v->options;
-    int digest = 0, poison = 0;
+    int digest = 0, poison = 0, by_epoch = 0;
     long long seed = -1, batch = 0, epochs = 0, first = 0, read_ahead = 0;
     long long threads = 0, world = 0, rank = 0, ahead = 0, reads = 0;
     Py_ssize_t state_size = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "O!|LLLLLLz#ppLLLLzOOszzzO", names, state->pipeline, &v->pipeline,
+            args, keywords, "O!|LLLLLLz#ppLLLLzOOszzzOp", names, state->pipeline, &v->pipeline,
             &threads, &world, &rank, &seed, &batch, &epochs, &o->state, &state_size, &digest,
             &poison, &first, &ahead, &reads, &read_ahead, &o->disable_cpu, &v->allocator, &v->log,
-            &v->io, &o->trace, &o->journal, &o->fabric, &v->policy)) {
+            &v->io, &o->trace, &o->journal, &o->fabric, &v->policy, &by_epoch)) {
         return 0;
     }
     o->threads = threads < 0            ? MR_THREADS_AUTO
@@ -432,6 +432,7 @@ static int parse_loader(PyObject *args, PyObject *keywords, module_state *state,
     o->state_size = (size_t)state_size;
     o->digest = digest != 0;
     o->poison = poison != 0;
+    o->by_epoch = by_epoch != 0;
     o->io = !v->io || strcmp(v->io, "auto") == 0 ? MR_IO_AUTO
             : strcmp(v->io, "uring") == 0        ? MR_IO_URING
                                                  : MR_IO_PREAD;

@@ -24,17 +24,19 @@ class Function:
 
 class Dataset:
     """What mr.dataset() wraps. structure: one, tuple, dict or object. is_plan: nothing is asked of
-    the object but its length; batches have samples' numbers and no values."""
+    the object but its length; batches have samples' numbers and no values. by_epoch: nothing of an
+    epoch is asked for before the epoch begins."""
 
-    __slots__ = ("object", "name", "fields", "structure", "version", "is_plan")
+    __slots__ = ("object", "name", "fields", "structure", "version", "is_plan", "by_epoch")
 
-    def __init__(self, object, name, fields, structure, version, is_plan=False):
+    def __init__(self, object, name, fields, structure, version, is_plan=False, by_epoch=False):
         self.object, self.name, self.fields = object, name, fields
         self.structure, self.version, self.is_plan = structure, version, is_plan
+        self.by_epoch = by_epoch
 
     def __reduce__(self):
         return Dataset, (self.object, self.name, self.fields, self.structure, self.version,
-                         self.is_plan)
+                         self.is_plan, self.by_epoch)
 
     def host_values(self):
         from hashlib import blake2b

@@ -290,7 +290,8 @@ class Loader:
         return {**given, "digest": o["digest"], "io": o["io"], "disable_cpu": o["disable_cpu"],
                 "allocator": allocator, "log": _log, "trace": o["trace"],
                 "journal": o["journal"] and os.fspath(o["journal"]), "fabric": o["fabric"],
-                "policy": o["policy"] and _policy.Adapter(o["policy"])}
+                "policy": o["policy"] and _policy.Adapter(o["policy"]),
+                "by_epoch": bool(self.pipeline._dataset and self.pipeline._dataset.by_epoch)}
 
     def _epochs(self):
         """How many there are to be: as given, as the pipeline says, else without end."""

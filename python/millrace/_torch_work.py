@@ -293,7 +293,7 @@ def law_loader(dataset, shape, options, seed, rank, world, is_plan):
     remainder = "drop" if options.drop_last else "pad" if world > 1 else "keep"
     pipeline = Pipeline(("dataset", {"object": name}), (), {
         "shuffle": options.shuffle, "batch": (options.batch_size or 1) * world,
-        "remainder": remainder}, dataset=_host.Dataset(dataset, name, fields, structure, "", is_plan))
+        "remainder": remainder}, dataset=_host.Dataset(dataset, name, fields, structure, "", is_plan, True))
     arrays = structure != "object" and not is_plan
     return pipeline.loader(
         seed=seed, to="torch" if arrays else "numpy", rank=rank, world=world,

@@ -10,7 +10,7 @@
 #include <millrace/millrace.h>
 
 /* A quarter of the files that a process may have open. */
-enum { LEAST_PLACES = 64, MOST_PLACES = 4096, PART = 4 };
+enum { LEAST_PLACES = 64, MOST_PLACES = 4096 };
 
 typedef struct place {
     int32_t object; /* 0: empty */
@@ -27,10 +27,10 @@ struct mr_handles {
 
 static uint32_t choose_places(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < PART * LEAST_PLACES) {
-        return LEAST_PLACES;
-    }
-    return limit.rlim_cur < PART * MOST_PLACES ? (uint32_t)limit.rlim_cur / PART : MOST_PLACES;
+    rlim_t places = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 4 : 0;
+    return places < LEAST_PLACES  ? LEAST_PLACES
+           : places > MOST_PLACES ? MOST_PLACES
+                                  : (uint32_t)places;
 }
 
 mr_handles *mr_handles_new(void) {

@@ -454,6 +454,8 @@ static mr_loader *new_loader(const mr_pipeline *pipeline, const mr_options *give
     loader->digest = options->digest;
     loader->log = options->log;
     loader->opened_epoch = -1;
+    loader->by_epoch = options->by_epoch && !pipeline->is_stream;
+    loader->asked_epoch = -1;
     mr_loader_limit_adapter(&loader->adapter, given, options, &pipeline->settings);
     pthread_mutex_init(&loader->notes_lock, NULL);
     return loader;

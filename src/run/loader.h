@@ -126,6 +126,8 @@ struct mr_loader {
     mr_route_cursor *cursor;
     int64_t opened_epoch;      /* of the newest batch that was opened, or -1 */
     int64_t n_opened, n_taken; /* batches */
+    bool by_epoch;             /* see mr_options */
+    int64_t asked_epoch;       /* of the newest batch that was asked for, or -1 */
     int64_t epoch, position;   /* after the last delivered batch */
     mr_state restored;         /* what the run began with */
     char *classes;             /* their names, see state.h; NULL: there are none, or too many */
@@ -193,6 +195,7 @@ mr_status mr_loader_note_digest(const mr_loader *loader, mr_error *err);
 /* loader_batches.c: all that may be open; the picks of n slots from the first on, where the portion
  * does not come with them; and with their samples in the batch. */
 mr_status mr_loader_open_batches(mr_loader *loader, mr_error *err);
+void mr_loader_ask(mr_loader *loader); /* the next batch is wanted */
 mr_status mr_list_portion(mr_route_cursor *cursor, const mr_portion *portion, int64_t first,
                           int64_t n, mr_pick *picks, mr_error *err);
 mr_status mr_list_picks(const mr_loader *loader, mr_route_cursor *cursor, mr_making *making,

@@ -185,11 +185,26 @@ static mr_status open_next_batch(mr_loader *loader, mr_error *err) {
     return MR_OK;
 }
 
+static int64_t epoch_of(const mr_loader *loader, int64_t batch) {
+    return mr_share_at(&loader->share, loader->schedule.rank, batch).epoch;
+}
+
+void mr_loader_ask(mr_loader *loader) {
+    if (loader->by_epoch && loader->n_taken < loader->n_steps) {
+        loader->asked_epoch = epoch_of(loader, loader->n_taken);
+    }
+}
+
+static bool may_open(const mr_loader *loader) {
+    return loader->n_opened < loader->n_steps &&
+           loader->n_opened < loader->n_taken + atomic_load(&loader->ring.ahead) &&
+           (!loader->by_epoch || epoch_of(loader, loader->n_opened) <= loader->asked_epoch);
+}
+
 /* Opens what may be open. Running out of memory is an error only when nothing is in the making;
  * otherwise it is tried again at the next step. */
 mr_status mr_loader_open_batches(mr_loader *loader, mr_error *err) {
-    while (loader->n_opened < loader->n_steps &&
-           loader->n_opened < loader->n_taken + atomic_load(&loader->ring.ahead)) {
+    while (may_open(loader)) {
         mr_error failure = MR_ERROR_INIT;
         mr_status status = open_next_batch(loader, &failure);
         if (status == MR_OK) {

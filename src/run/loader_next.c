@@ -159,6 +159,7 @@ static bool can_open_later(const mr_loader *loader) {
 static mr_status deliver(mr_loader *loader, int64_t within, mr_batch **out) {
     mr_error failure = MR_ERROR_INIT;
     mr_making *making = &loader->making[loader->n_taken % loader->ring.depth];
+    mr_loader_ask(loader);
     if ((loader->peers && mr_peers_failure(loader->peers, &failure) < 0) ||
         mr_loader_open_batches(loader, &failure) < 0) {
         return end_with(loader, &failure);

@@ -831,6 +831,23 @@ static mr_status check_header(const sheet *s, const mr_labels *l, const char *na
     return MR_OK;
 }
 
+/* Names in `columns` that the table does not have would be left out without a word. */
+static mr_status check_wanted(const sheet *s, const mr_strings *columns, mr_error *err) {
+    for (int32_t k = 0; k < columns->n; k++) {
+        int32_t i = 0;
+        while (i < s->n_columns && strcmp(s->headers[i], columns->v[k]) != 0) {
+            i++;
+        }
+        if (i == s->n_columns) {
+            char shown[64], what[128];
+            mr_text_escape(shown, sizeof shown, columns->v[k]);
+            snprintf(what, sizeof what, "has no column \"%s\"", shown);
+            return fail_line(s, 1, what, "`columns` names columns of the table", err);
+        }
+    }
+    return MR_OK;
+}
+
 static mr_status take_names(sheet *s, int32_t column, mr_labels *l, mr_error *err) {
     l->names = mr_zalloc((size_t)s->n_rows + 1, sizeof *l->names);
     snprintf(l->key, sizeof l->key, "%s", s->headers[column]);
@@ -875,6 +892,9 @@ static mr_status make_columns(sheet *s, const mr_labels_origin *from, mr_labels 
     const bool is_list = from->is_list;
     l->n_rows = s->n_rows; /* from here on freed with the rest */
     int32_t names = is_list || s->n_columns == 0 ? 0 : name_column(s);
+    if (!is_list && s->n_columns > 0) {
+        MR_TRY(check_wanted(s, &from->columns, err));
+    }
     for (int32_t i = 0; i < s->n_columns; i++) {
         if (i == names) {
             continue;

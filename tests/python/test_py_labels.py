@@ -100,6 +100,8 @@ def test_tables_are_joined_by_name(ending, names, folder):
         assert got[name].dtype == want.dtype and np.array_equal(got[name], want), name
     assert list(got) == ["image", "age", "score", "kind", "box"]
     assert list(batch_of(mr.files(path=folder, labels=table, columns=["age"]))) == ["image", "age"]
+    with pytest.raises(Exception, match='has no column "agee"'):
+        batch_of(mr.files(path=folder, labels=table, columns=["agee"]))
 
 
 def test_several_names_of_each_file(folder):

@@ -701,3 +701,33 @@ def test_it_is_of_torchs_type_and_yet_not_profiled_as_torchs(tmp_path):
     for kind in (DataLoader, mr.torch.DataLoader):
         with pytest.raises(ValueError, match="multi-process loading"):
             kind(Pairs(), multiprocessing_context="spawn")
+
+
+class Curriculum(torch.utils.data.Dataset):
+    """What samples are depends on what the program says between epochs."""
+
+    def __init__(self, n):
+        self.n, self.size = n, -1
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return torch.tensor([self.size, i])
+
+
+@pytest.mark.parametrize("workers", ["threads", "auto", "processes"])
+@pytest.mark.parametrize("n, batch, count", [(400, 8, 2), (8, 4, 1), (3, 8, 4)])
+def test_what_a_program_changes_between_epochs_holds_at_once(workers, n, batch, count):
+    dataset = Curriculum(n)
+    loader = mr.torch.DataLoader(dataset, batch_size=batch, shuffle=True, num_workers=count, workers=workers)
+    assert len(loader) == -(-n // batch)
+    for epoch in range(4):
+        dataset.size = epoch
+        seen = torch.cat(list(loader))
+        assert seen[:, 0].tolist() == [epoch] * n and sorted(seen[:, 1].tolist()) == list(range(n))
+    dataset.size = 4
+    next(iter(loader))  # left early
+    dataset.size = 5
+    assert torch.cat(list(loader))[:, 0].unique().tolist() == [5]
+    loader.close()
