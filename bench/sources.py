@@ -240,8 +240,8 @@ def photos_webdataset():
                          v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)])
     data = wds.WebDataset(path_of("photos.tar"), shardshuffle=False, empty_check=False,
                           nodesplitter=wds.split_by_node, workersplitter=lambda s: s).repeat().shuffle(240)
-    data = data.decode("pil").map(lambda s: change(s["jpg"])).batched(32)
-    for x in torch.utils.data.DataLoader(data, batch_size=None, num_workers=THREADS):
+    data = data.decode("pil").map(lambda s: (change(s["jpg"]),)).batched(32)  # a tuple: batched() takes samples apart
+    for (x,) in torch.utils.data.DataLoader(data, batch_size=None, num_workers=THREADS):
         yield len(x)
 
 
