@@ -36,7 +36,7 @@ static bool is_part_of_sample(const mr_line *line) {
 }
 
 static bool is_whole(const mr_line *line) {
-    static const char *const names[] = {"sample", "seal", "wait_read", "wait_work", NULL};
+    static const char *const names[] = {"sample", "unpack", "seal", "wait_read", "wait_work", NULL};
     return line->kind != MR_LINE_OP && is_one_of(line, names);
 }
 

@@ -36,7 +36,8 @@
     X(MR_SPAN_REQUEST_WAIT, "request_wait", 's',                                                   \
       "bytes of an object, from asking for them to sending the request that brings them")          \
     X(MR_SPAN_FIRST_BYTE, "first_byte", 's', "a request, from sending it to its first byte")       \
-    X(MR_SPAN_TRANSFER, "transfer", 's', "a request, from its first byte to its last")
+    X(MR_SPAN_TRANSFER, "transfer", 's', "a request, from its first byte to its last")             \
+    X(MR_SPAN_UNPACK, "unpack", 's', "a part of a block is decompressed and decoded")
 
 typedef enum mr_span_kind {
 #define MR_SPAN_ENUM(name, text, about, doc) name,

@@ -156,7 +156,8 @@ static int by_time(const void *a, const void *b) {
 
 /* Not of fused ops: which of them ran is not known. */
 static bool is_of_one(const mr_trace *trace, const mr_time_span *span) {
-    return (span->kind == MR_SPAN_OP || span->kind == MR_SPAN_FILL) &&
+    return (span->kind == MR_SPAN_OP || span->kind == MR_SPAN_FILL ||
+            span->kind == MR_SPAN_UNPACK) &&
            mr_trace_is_sound(trace, span);
 }
 

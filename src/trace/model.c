@@ -72,9 +72,19 @@ static double rate_of_servers(const mr_figures *f, double in_flight) {
     return a_second * mr_divide(f->made, f->requests);
 }
 
+/* Blocks of many samples are read once for all of them. A sample may be read again in place of a
+ * bad one, but a read brings one at least. */
+static double samples_of_a_read(const mr_figures *f) {
+    return f->unpack > 0 && f->reads > 0 ? fmax(f->made / f->reads, 1) : 1;
+}
+
+static double rate_of_files(const mr_figures *f) {
+    return mr_divide(f->reads_most, f->read_seconds) * samples_of_a_read(f);
+}
+
 static double rate_of_storage(const mr_figures *f) {
     return f->requests > 0 ? rate_of_servers(f, fmax(f->requests_most, f->requests_in_flight))
-                           : mr_divide(f->reads_most, f->read_seconds);
+                           : rate_of_files(f);
 }
 
 mr_model mr_model_make(const mr_figures *f, int32_t threads) {
@@ -195,5 +205,5 @@ double mr_model_uncached(const mr_figures *f, bool *at_least) {
     double less = f->store_read + f->store_write;
     double more = mr_divide(before, f->made) * (1 / share - 1);
     return mr_lower(rate_with(f, less, more, mr_divide(f->readers_cpu, f->made) / share),
-                    mr_divide(f->reads_most, f->read_seconds));
+                    rate_of_files(f));
 }

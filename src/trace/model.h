@@ -8,8 +8,9 @@
  *     threads    min(threads, CPUs) / time of a thread per sample, waiting left out
  *     CPUs       CPUs / CPU time of all threads per sample, those that read and deliver included
  *     host lock  1 / time under the lock per sample
- *     storage    reads in flight / time of a read (Little's law: the most it has shown to give);
- *                of servers, requests in flight / time of a request
+ *     storage    reads in flight / time of a read (Little's law: the most it has shown to give),
+ *                times the samples that a read brings; of servers, requests in flight / time of a
+ *                request
  *     consumer   samples / time the consumer spends on them
  *
  * What the run did is a lower bound of each. Where other programs took the CPUs, times are about as
@@ -57,17 +58,18 @@ typedef struct mr_figures {
     double elsewhere; /* in host functions that run in processes of their own */
     double fill;      /* the source turns bytes into fields */
     double store_read, store_write, store_wait;
-    double seal, wait_read, wait_work; /* of all workers, beside work */
-    double wait_peer;                  /* in wait_read: for bytes of other nodes and ranks */
-    double cpu;                        /* CPU time of all workers, or -1 */
-    double readers_cpu;                /* CPU time of the threads that read */
+    double seal, unpack, wait_read, wait_work; /* of all workers, beside work */
+    double wait_peer;         /* in wait_read: for bytes of other nodes and ranks */
+    double cpu;               /* CPU time of all workers, or -1 */
+    double readers_cpu;       /* CPU time of the threads that read */
     double preempted, paused; /* how often workers were taken off a CPU, and left it themselves */
     double major_faults;      /* pages read back from disk */
 
     double read_seconds;    /* of a read, on average; 0: nothing is read */
     double reads_in_flight; /* on average */
     double reads_most;      /* that may be */
-    double read_bytes;      /* per sample */
+    double read_bytes;      /* of a read, on average */
+    double reads;           /* that ended; of a block of many samples, one */
 
     /* Of requests to servers. Seconds and bytes are means of those that brought something. */
     double requests;           /* that ended; 0: nothing lies on servers */

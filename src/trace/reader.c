@@ -126,6 +126,7 @@ static mr_status read_ops(mr_trace *trace, mr_error *err) {
             .random = json_is_true(json_object_get(op, "random")),
             .opaque = json_is_true(json_object_get(op, "opaque")),
             .fused = fused_length(op),
+            .mapped = json_is_true(json_object_get(op, "mapped")),
         };
     }
     trace->n_ops = (int32_t)n;

@@ -19,6 +19,7 @@ typedef struct mr_trace_op {
     bool random;
     bool opaque;   /* nothing it made may be kept */
     int32_t fused; /* ops from this one on that run fused; 0 or 1: by itself */
+    bool mapped;   /* the source runs it while it unpacks: its time is there */
 } mr_trace_op;
 
 /* Spans of one track that lie together in the file, or probes of one. */

@@ -168,6 +168,7 @@ static void measure_batch(builder *b, const mr_time_span *span) {
 static double *share_of(mr_time_bin *bin, mr_span_kind kind) {
     switch (kind) {
     case MR_SPAN_SAMPLE:
+    case MR_SPAN_UNPACK:
         return &bin->work;
     case MR_SPAN_SEAL:
         return &bin->seal;
@@ -200,7 +201,7 @@ static double *heat_of(mr_summary *s, const mr_time_span *span, int32_t track) {
         return heat + MR_TIME_BINS;
     }
     bool work = kind == MR_SPAN_SAMPLE || kind == MR_SPAN_SEAL || kind == MR_SPAN_CONSUME ||
-                kind == MR_SPAN_READ;
+                kind == MR_SPAN_READ || kind == MR_SPAN_UNPACK;
     return work ? heat : NULL;
 }
 
@@ -390,6 +391,7 @@ static void add_figure(builder *b, const mr_time_span *span, int32_t track) {
         [MR_SPAN_REQUEST_WAIT] = &f->request_wait,
         [MR_SPAN_FIRST_BYTE] = &f->first_byte,
         [MR_SPAN_TRANSFER] = &f->transfer,
+        [MR_SPAN_UNPACK] = &f->unpack,
     };
     if (sums[span->kind]) {
         *sums[span->kind] += here;
@@ -400,6 +402,7 @@ static void add_figure(builder *b, const mr_time_span *span, int32_t track) {
     bool made = span->kind == MR_SPAN_SAMPLE && ended && is_worker(b, track);
     f->made += made ? (double)mr_span_rows(span) : 0;
     f->requests += span->kind == MR_SPAN_TRANSFER && ended;
+    f->reads += span->kind == MR_SPAN_READ && ended;
     if (span->kind == MR_SPAN_STORE_READ && ended) {
         add_look(f, span, b->waited[track]);
     }

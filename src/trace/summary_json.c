@@ -126,6 +126,7 @@ static json_t *ops_json(const mr_summary *s, bool *lost) {
         json_t *op = times_json(s->trace->ops[i].name, &s->ops[i], lost);
         mr_json_set(op, "host", json_boolean(s->trace->ops[i].host), lost);
         set_count(op, "fused", s->trace->ops[i].fused, lost);
+        mr_json_set(op, "mapped", json_boolean(s->trace->ops[i].mapped), lost);
         set_counters(op, s, i, lost);
         mr_json_append(array, op, lost);
     }
@@ -309,6 +310,7 @@ static json_t *figures_json(const mr_figures *f, bool *lost) {
     set(object, "deliver", f->deliver, lost);
     set(object, "work", f->work, lost);
     set(object, "seal", f->seal, lost);
+    set(object, "unpack", f->unpack, lost);
     set(object, "wait_read", f->wait_read, lost);
     set(object, "wait_peer", f->wait_peer, lost);
     set(object, "wait_work", f->wait_work, lost);

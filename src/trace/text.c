@@ -32,14 +32,18 @@ static void put_row(FILE *out, const char *name, const mr_times *t, double whole
 
 static void put_table(FILE *out, const mr_summary *s) {
     static const mr_span_kind threads[] = {
-        MR_SPAN_FILL,      MR_SPAN_STORE_READ, MR_SPAN_STORE_WRITE, MR_SPAN_STORE_WAIT,
-        MR_SPAN_WAIT_HOST, MR_SPAN_SAMPLE,     MR_SPAN_SEAL,        MR_SPAN_WAIT_READ,
-        MR_SPAN_WAIT_PEER, MR_SPAN_WAIT_WORK};
+        MR_SPAN_UNPACK,     MR_SPAN_FILL,      MR_SPAN_STORE_READ, MR_SPAN_STORE_WRITE,
+        MR_SPAN_STORE_WAIT, MR_SPAN_WAIT_HOST, MR_SPAN_SAMPLE,     MR_SPAN_SEAL,
+        MR_SPAN_WAIT_READ,  MR_SPAN_WAIT_PEER, MR_SPAN_WAIT_WORK};
     double whole = s->n_workers * s->seconds;
     fprintf(out, "  %-20s %10s %8s %8s %8s %8s %7s\n", "workers", "count", "total", "mean", "p50",
             "p99", "time");
     for (int32_t i = 0; i < s->trace->n_ops; i++) {
-        put_row(out, s->trace->ops[i].name, &s->ops[i], whole);
+        if (s->trace->ops[i].mapped) {
+            fprintf(out, "  %-20.20s %10s\n", s->trace->ops[i].name, "in unpack");
+        } else {
+            put_row(out, s->trace->ops[i].name, &s->ops[i], whole);
+        }
     }
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
         const mr_times *t = &s->kinds[threads[i]];

@@ -15,9 +15,9 @@ static const double fed = 0.05, spare = 0.2;
 static const double many_lost = 0.1;
 
 const char *mr_bound_name(mr_bound bound) {
-    static const char *const names[] = {"unknown", "balanced", "consumer", "storage",   "op",
-                                        "store",   "host",     "memory",   "overhead",  "crowded",
-                                        "stream",  "network",  "latency",  "bandwidth", "server"};
+    static const char *const names[] = {
+        "unknown",  "balanced", "consumer", "storage", "op",      "store",     "host",   "memory",
+        "overhead", "crowded",  "stream",   "network", "latency", "bandwidth", "server", "unpack"};
     return names[bound];
 }
 
@@ -322,7 +322,7 @@ static bool is_storage_bound(mr_verdict *v, const mr_figures *f) {
         "Workers wait %.0f %% of their time for reads; a read takes %.2f ms with %.1f of %.0f in "
         "flight, %.1f MB/s in all.",
         percent(f->wait_read, mr_thread_time(f)), 1e3 * f->read_seconds, f->reads_in_flight,
-        f->reads_most, f->read_bytes * v->rate / 1e6);
+        f->reads_most, mr_divide(f->read_bytes * f->reads, f->seconds) / 1e6);
     double rate = without_station(&v->model, v->model.threads, v->model.host, 0);
     advise(v, MR_ADVISE_READS, rate,
            "more reads in flight, a faster disk, or a store that keeps the files; if reading cost "
@@ -351,8 +351,34 @@ static bool is_host_bound(mr_verdict *v, const mr_figures *f) {
     return true;
 }
 
+/* Whatever is done about ops: each sample's block must be unpacked. */
+static bool is_unpack_bound(mr_verdict *v, const mr_figures *f) {
+    int32_t longest = longest_op(f);
+    double busy = mr_busy_time(f);
+    if (f->unpack < culprit * busy || (longest >= 0 && f->ops[longest].seconds > f->unpack)) {
+        return false;
+    }
+    conclude(v, MR_BOUND_UNPACK, "unpack-bound");
+    evidence(v,
+             "Unpacking blocks, that is decompressing and decoding them, takes %.0f %% of the "
+             "workers' time; they are busy %.0f %% of it, with %d %s on %d %s.",
+             percent(f->unpack, mr_thread_time(f)), percent(busy, mr_thread_time(f)), f->threads,
+             f->threads == 1 ? "thread" : "threads", f->cpus, f->cpus == 1 ? "CPU" : "CPUs");
+    if (f->threads < f->cpus) {
+        advise_threads(v, f);
+    } else {
+        mr_figures whole = *f;
+        whole.wait_work += f->unpack;
+        whole.cpu = f->cpu > 0 ? fmax(f->cpu - f->unpack, 0) : f->cpu;
+        advise(v, MR_ADVISE_CODEC, mr_model_make(&whole, 0).rate,
+               "take fewer columns, or write the data with a codec that is unpacked faster (lz4, "
+               "snappy, none); if unpacking cost nothing");
+    }
+    return true;
+}
+
 static bool is_overhead_bound(mr_verdict *v, const mr_figures *f) {
-    double in_ops = f->store_read + f->store_write + f->store_wait;
+    double in_ops = f->store_read + f->store_write + f->store_wait + f->unpack;
     for (int32_t i = 0; i < f->n_ops; i++) {
         in_ops += f->ops[i].seconds;
     }
@@ -422,7 +448,7 @@ static void find_bound(mr_verdict *out, const mr_figures *f) {
         mr_verdict_foreign(out, f) || is_crowded(out, f) || is_store_bound(out, f) ||
         is_network_bound(out, f) || mr_verdict_far(out, f) || is_storage_bound(out, f) ||
         is_host_bound(out, f) || has_straggler(out, f) || lacks_memory(out, f) ||
-        lacks_batches_ahead(out, f) || is_overhead_bound(out, f)) {
+        lacks_batches_ahead(out, f) || is_unpack_bound(out, f) || is_overhead_bound(out, f)) {
         return;
     }
     is_op_bound(out, f);
@@ -472,8 +498,12 @@ static void say_stations(lines *l, const mr_model *m, const mr_figures *f) {
         snprintf(how, sizeof how, "up to %.0f requests in flight; %.3f ms + %.3f ms each now",
                  f->requests_most, 1e3 * f->first_byte, 1e3 * f->transfer);
     } else {
-        snprintf(how, sizeof how, "%.0f reads in flight / %.3f ms a read", f->reads_most,
-                 1e3 * f->read_seconds);
+        double each = m->storage * mr_divide(f->read_seconds, f->reads_most);
+        int used = snprintf(how, sizeof how, "%.0f reads in flight / %.3f ms a read", f->reads_most,
+                            1e3 * f->read_seconds);
+        if (each > 1.005 && used > 0 && (size_t)used < sizeof how) {
+            snprintf(how + used, sizeof how - (size_t)used, ", %.0f samples each", each);
+        }
     }
     say_station(l, "storage", m->storage, how);
     snprintf(how, sizeof how, "%.0f samples / %.3f s of the consumer", f->samples,
@@ -487,7 +517,7 @@ static void say_part(lines *l, const char *name, double seconds, double whole) {
 
 static void say_threads(lines *l, const mr_figures *f) {
     double whole = mr_thread_time(f),
-           rest = whole - f->work - f->seal - f->wait_read - f->wait_work,
+           rest = whole - f->work - f->seal - f->unpack - f->wait_read - f->wait_work,
            inside = f->work - f->fill - f->store_read - f->store_write - f->store_wait;
     say(l, "\nwhere %d x %.3f s of the workers went\n", f->threads, f->seconds);
     for (int32_t i = 0; i < f->n_ops; i++) {
@@ -507,6 +537,9 @@ static void say_threads(lines *l, const mr_figures *f) {
         }
     }
     say_part(l, "between ops", inside, whole);
+    if (f->unpack > 0) {
+        say_part(l, "unpacking blocks", f->unpack, whole);
+    }
     say_part(l, "waiting for reads", f->wait_read - f->wait_peer, whole);
     if (f->wait_peer > 0) {
         say_part(l, "waiting for peers", f->wait_peer, whole);

@@ -22,7 +22,8 @@ typedef enum mr_bound {
      * that does not do more at once. */
     MR_BOUND_LATENCY,
     MR_BOUND_BANDWIDTH,
-    MR_BOUND_SERVER
+    MR_BOUND_SERVER,
+    MR_BOUND_UNPACK /* blocks of many samples are decompressed and decoded */
 } mr_bound;
 
 typedef enum mr_advice {
@@ -44,7 +45,8 @@ typedef enum mr_advice {
     MR_ADVISE_SHARE,     /* let ranks make what their node keeps */
     MR_ADVISE_VERSION,   /* so that a cache may keep what a function makes */
     MR_ADVISE_REQUESTS,  /* more of them at once */
-    MR_ADVISE_OBJECTS    /* kept on a disk of this machine */
+    MR_ADVISE_OBJECTS,   /* kept on a disk of this machine */
+    MR_ADVISE_CODEC      /* one that is unpacked faster, or fewer columns */
 } mr_advice;
 
 typedef struct mr_verdict {

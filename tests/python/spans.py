@@ -9,7 +9,7 @@ import numpy as np
 
 KINDS = ["read", "fill", "op", "fused", "part", "sample", "seal", "wait_read", "wait_work",
          "wait_batch", "deliver", "consume", "wait_host", "store_read", "store_write", "store_wait",
-         "start", "wait_peer", "receive", "send", "request_wait", "first_byte", "transfer"]
+         "start", "wait_peer", "receive", "send", "request_wait", "first_byte", "transfer", "unpack"]
 SPAN = np.dtype([("start", "<u8"), ("duration", "<u8"), ("item", "<i8"), ("batch", "<u4"),
                  ("bytes_in", "<u4"), ("bytes_out", "<u4"), ("kind", "u1"), ("n_ops", "u1"),
                  ("op", "<u2"), ])
@@ -81,9 +81,10 @@ def op_times(trace):
 def place_by_time(trace, track, at):
     """What ran by itself on a track at a moment."""
     s = trace.spans[(trace.tracks == track) & (trace.spans["start"] <= at)]
-    s = s[(s["start"] + s["duration"] > at) & np.isin(s["kind"], [1, 2])]
+    s = s[(s["start"] + s["duration"] > at) & np.isin(s["kind"], [1, 2, KINDS.index("unpack")])]
     assert len(s) < 2
-    return "elsewhere" if not len(s) else "fill" if s["kind"][0] == 1 else trace.header["ops"][s["op"][0]]["name"]
+    kind = KINDS[s["kind"][0]] if len(s) else "elsewhere"
+    return trace.header["ops"][s["op"][0]]["name"] if kind == "op" else kind
 
 
 def function_counts(trace):

@@ -103,6 +103,31 @@ def test_rows_that_are_made_together_share_their_spans(tmp_path):
     assert sum(e["args"].get("rows", 1) for e in events) == 6000
 
 
+def test_unpacking_blocks_is_told_apart_from_waiting(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    table = pa.table({"word": pa.array([f"word{i}" for i in rng.integers(0, 50, 8000)]),
+                      "x": pa.array(rng.standard_normal(8000), pa.float32())})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=1000, compression="zstd")
+    pipeline = (mr.parquet(str(tmp_path / "t.parquet")).hash_bucket(buckets=10, field="word")
+                .clip(low=-1, high=1, field="x").batch(500).shuffle({"window": 4}))
+    report = traced(pipeline, tmp_path / "trace", epochs=2, threads=2)
+    figures, trace = report.figures, spans.Trace(tmp_path / "trace")
+    compare(figures, trace)
+    unpacked = trace.of("unpack")
+    assert len(unpacked) == figures["kinds"]["unpack"]["count"] >= 2 * 8  # a row group has parts
+    assert set(unpacked["item"].tolist()) == set(range(0, 8000, 1000))
+    assert len(trace.of("read")) == 16
+    alone = [spans.KINDS.index(k) for k in ("unpack", "wait_read", "wait_work", "sample", "seal")]
+    for track in set(trace.tracks.tolist()):  # one worker does one of these at a time
+        own = trace.spans[(trace.tracks == track) & np.isin(trace.spans["kind"], alone)]
+        own = own[np.argsort(own["start"], kind="stable")]
+        assert np.all(own["start"][1:] >= (own["start"] + own["duration"])[:-1])
+    mapped = {op["name"]: op["mapped"] for op in figures["ops"]}
+    assert mapped["hash_bucket"] and "in unpack" in str(report)
+
+
 def test_a_span_stands_for_so_many_rows_at_most(tmp_path):
     np.save(tmp_path / "bytes.npy", np.zeros(100000, "u1"))
     pipeline = mr.array(str(tmp_path / "bytes.npy")).batch(100000)

@@ -98,6 +98,7 @@ typedef struct rig {
     mr_pipeline *pipeline;
     mr_children children;
     mr_tracks tracks;
+    mr_track *waiting; /* of whoever waits: nobody reads it */
     mr_far_origin *far;
     mr_origin origins[3];
     late late;
@@ -139,7 +140,8 @@ static void open_data(rig *r) {
              path);
     r->pipeline = fixture_pipeline(json);
     CHECK_INT(mr_children_open(&r->children, r->pipeline, 1, &silent, &err), ==, MR_OK);
-    CHECK(mr_tracks_init(&r->tracks, 8, 0, 1, 0));
+    CHECK(mr_tracks_init(&r->tracks, 9, 0, 1, 0));
+    r->waiting = mr_tracks_add(&r->tracks, MR_TRACK_WORKER);
     const mr_far_limits limits = {0};
     CHECK_INT(mr_far_origin_open(&r->far, &limits, &r->tracks, &err), ==, MR_OK);
 }
@@ -174,7 +176,8 @@ static void *work(void *context) {
         mr_error err = MR_ERROR_INIT;
         mr_load *load = &r->loads[i];
         content_of(i, expected);
-        if (mr_intake_await(intake, load, &err) < 0) {
+        const mr_waiter waiter = {.track = r->waiting};
+        if (mr_intake_await(intake, load, &waiter, &err) < 0) {
             r->failed++;
         } else {
             r->wrong += load->block.bytes[0].size != SIZE ||

@@ -147,6 +147,7 @@ typedef struct rig {
     mr_pipeline *pipeline;
     mr_dataset dataset;
     mr_tracks tracks;
+    mr_track *waiting; /* of whoever waits: nobody reads it */
     mr_origin origins[2];
     peer peer;
     memory memory;
@@ -182,7 +183,8 @@ static void rig_open(rig *r, mr_io_kind io, int64_t allowance, int64_t held) {
     pthread_mutex_init(&r->peer.lock, NULL);
     pthread_cond_init(&r->peer.more, NULL);
     pthread_create(&r->peer.thread, NULL, peer_main, &r->peer);
-    CHECK(mr_tracks_init(&r->tracks, 8, 0, 1, 0));
+    CHECK(mr_tracks_init(&r->tracks, 9, 0, 1, 0));
+    r->waiting = mr_tracks_add(&r->tracks, MR_TRACK_WORKER);
     CHECK_INT(mr_readahead_open(&r->readahead, &config, &err), ==, MR_OK);
 }
 
@@ -202,7 +204,8 @@ static void *rig_worker(void *context) {
         mr_load *load = &r->loads[i];
         mr_error err = MR_ERROR_INIT;
         content_of(i, expected);
-        if (mr_intake_await(intake, load, &err) < 0) {
+        const mr_waiter waiter = {.track = r->waiting};
+        if (mr_intake_await(intake, load, &waiter, &err) < 0) {
             r->failed++;
         } else if (load->block.bytes[0].size != SIZE ||
                    memcmp(load->block.bytes[0].data, expected, SIZE) != 0) {

@@ -52,6 +52,34 @@ static void expect(const mr_figures *figures, mr_bound bound, mr_advice advice) 
     CHECK(v.evidence[0] != '\0');
 }
 
+/* 10,000 rows of 10 row groups, and little else to do than to unpack them. */
+TEST(blocks_that_take_long_to_unpack) {
+    mr_figures f = busy_run();
+    f.n_ops = 0;
+    f.work = 4;
+    f.unpack = 15.5;
+    f.reads = 10;
+    expect(&f, MR_BOUND_UNPACK, MR_ADVISE_CODEC);
+    mr_verdict v = judge(&f);
+    CHECK_TEXT(v.title, "unpack-bound");
+    CHECK_TEXT(mr_bound_name(v.bound), "unpack");
+    CHECK_HAS(v.evidence, "takes 78 % of the workers' time");
+    CHECK_HAS(v.change, "if unpacking cost nothing: predicted 4444 samples/s"); /* 2 / 0.45 ms */
+    CHECK_INT(v.model.storage, ==, 32 / 0.0005 * 1000); /* a read brings 1,000 samples */
+    char text[4096];
+    mr_verdict_explain(&v, &f, text, sizeof text);
+    CHECK_HAS(text, "unpacking blocks       15.500 s   77.5 %");
+    CHECK_HAS(text, "32 reads in flight / 0.500 ms a read, 1000 samples each");
+    f.threads = 1;
+    expect(&f, MR_BOUND_UNPACK, MR_ADVISE_THREADS);
+    f.threads = 2;
+    f.ops = (const mr_op_figure[]){{.name = "decode_image", .seconds = 16}};
+    f.n_ops = 1;
+    f.work = 19.8;
+    f.unpack = 15.5; /* an op takes longer */
+    expect(&f, MR_BOUND_OP, MR_ADVISE_CPUS);
+}
+
 TEST(a_stream_that_has_too_little) {
     mr_figures f = busy_run();
     f.work = f.cpu = 1;

@@ -39,6 +39,7 @@ typedef struct rig {
     mr_pipeline *pipeline;
     mr_dataset dataset;
     mr_tracks tracks;
+    mr_track *waiting; /* of whoever waits: nobody reads it */
     gatekeeper gate;
     mr_origin origin;
     mr_readahead *readahead;
@@ -74,7 +75,8 @@ static void rig_open(rig *r, const char *source, mr_io_kind io) {
         .tracks = &r->tracks,
     };
     open_dataset(r, source);
-    CHECK(mr_tracks_init(&r->tracks, 8, 0, 1, 0));
+    CHECK(mr_tracks_init(&r->tracks, 9, 0, 1, 0));
+    r->waiting = mr_tracks_add(&r->tracks, MR_TRACK_WORKER);
     CHECK_INT(mr_readahead_open(&r->readahead, &config, &err), ==, MR_OK);
     for (int i = 0; i < BLOCKS; i++) {
         r->loads[i] = (mr_load){.block.number = i, .dataset = &r->dataset};
@@ -97,8 +99,9 @@ static void rig_close(rig *r) {
 static void *wait_for_the_last(void *context) {
     rig *r = context;
     mr_error err = MR_ERROR_INIT;
+    const mr_waiter waiter = {.track = r->waiting};
     mr_status status =
-        mr_intake_await(mr_readahead_intake(r->readahead), &r->loads[BLOCKS - 1], &err);
+        mr_intake_await(mr_readahead_intake(r->readahead), &r->loads[BLOCKS - 1], &waiter, &err);
     return (void *)(intptr_t)status;
 }
 

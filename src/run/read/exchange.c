@@ -477,4 +477,4 @@ bool mr_exchange_trouble(mr_exchange *x, char *text, size_t size) {
 }
 
 const mr_origin_class mr_fabric_origin = {
-    .name = "fabric", .ask = ask, .offer = offer, .stop = stop, .end = end};
+    .name = "fabric", .is_peer = true, .ask = ask, .offer = offer, .stop = stop, .end = end};

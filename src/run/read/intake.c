@@ -192,11 +192,22 @@ static void settle(mr_intake *intake, mr_load *load) {
     wake_workers(intake);
 }
 
-static void unpack(mr_intake *intake, mr_load *load, int32_t part) {
+static size_t part_bytes(const mr_load *load) {
+    size_t size = 0;
+    for (int32_t i = 0; i < load->block.n_bytes; i++) {
+        size += load->block.bytes[i].size;
+    }
+    return size / (size_t)load->block.n_parts;
+}
+
+static void unpack(mr_intake *intake, mr_load *load, int32_t part, mr_track *track) {
     mr_error err;
     mr_error_clear(&err);
     void **parts = (void **)(uintptr_t)load->block.parts;
+    uint64_t begun = mr_track_now(track);
     mr_status status = mr_dataset_unpack(load->dataset, &load->block, part, &parts[part], &err);
+    mr_track_since(track, MR_SPAN_UNPACK, begun, load->block.first, MR_SPAN_NO_BATCH,
+                   part_bytes(load));
     if (status < 0) {
         mr_load_fail(load, status, &err);
     }
@@ -220,13 +231,13 @@ static mr_load *claim_any(mr_intake *intake, mr_load *first, int32_t *part) {
     return *part >= 0 ? load : NULL;
 }
 
-bool mr_intake_unpack_one(mr_intake *intake) {
+bool mr_intake_unpack_one(mr_intake *intake, mr_load *load, mr_track *track) {
     int32_t part;
-    mr_load *load = claim_any(intake, NULL, &part);
-    if (load) {
-        unpack(intake, load, part);
+    mr_load *claimed = intake->unpacks ? claim_any(intake, load, &part) : NULL;
+    if (claimed) {
+        unpack(intake, claimed, part, track);
     }
-    return load != NULL;
+    return claimed != NULL;
 }
 
 /* ---- Waiting ---- */
@@ -276,17 +287,24 @@ static void sleep_for(mr_intake *intake, const mr_load *load) {
     }
 }
 
-mr_status mr_intake_await(mr_intake *intake, mr_load *load, mr_error *err) {
+/* Who gave the bytes is known once the load is whole. */
+static mr_span_kind wait_kind(const mr_intake *intake, const mr_load *load) {
+    bool known = mr_load_is_settled(load) && load->origin >= 0 && load->origin < intake->n_origins;
+    return known && intake->origins[load->origin].class->is_peer ? MR_SPAN_WAIT_PEER
+                                                                 : MR_SPAN_WAIT_READ;
+}
+
+mr_status mr_intake_await(mr_intake *intake, mr_load *load, const mr_waiter *waiter,
+                          mr_error *err) {
     while (!mr_load_is_settled(load)) {
-        int32_t part;
         if (atomic_load(&intake->stopped)) {
             return mr_intake_failure(intake, err);
         }
-        mr_load *other = intake->unpacks ? claim_any(intake, load, &part) : NULL;
-        if (other) {
-            unpack(intake, other, part);
-        } else {
+        if (!mr_intake_unpack_one(intake, load, waiter->track)) {
+            uint64_t begun = mr_track_now(waiter->track);
             sleep_for(intake, load);
+            mr_track_since(waiter->track, wait_kind(intake, load), begun, waiter->sample,
+                           waiter->batch, 0);
         }
     }
     return failure_of(load, err);

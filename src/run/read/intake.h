@@ -25,6 +25,7 @@
 #include "run/cache/cache.h"
 #include "run/read/dataset.h"
 #include "run/read/origin.h"
+#include "span/track.h"
 
 typedef enum mr_load_stage {
     MR_LOAD_PLANNED, /* or being read */
@@ -141,13 +142,22 @@ void mr_intake_allow(mr_intake *intake, int64_t most_held, int64_t bytes);
 bool mr_intake_plan(mr_intake *intake, mr_load *const *loads, int64_t n);
 
 /* ---- Workers ---- */
-/* Waits until the load is whole, and unpacks meanwhile what can be unpacked. MR_OK: use its block;
- * else the failure. */
-mr_status mr_intake_await(mr_intake *intake, mr_load *load, mr_error *err);
 bool mr_load_is_settled(const mr_load *load);
 
-/* Unpacks one part of whatever can be. False: there is nothing to unpack. */
-bool mr_intake_unpack_one(mr_intake *intake);
+/* Unpacks one part: of the load (NULL: none in particular), else of the oldest that has one. False:
+ * there is nothing to unpack. */
+bool mr_intake_unpack_one(mr_intake *intake, mr_load *load, mr_track *track);
+
+/* Who waits, and for which sample: for the spans of it. */
+typedef struct mr_waiter {
+    mr_track *track;
+    int64_t sample;
+    uint32_t batch;
+} mr_waiter;
+
+/* Waits until the load is whole, and unpacks meanwhile what can be unpacked. MR_OK: use its block;
+ * else the failure. */
+mr_status mr_intake_await(mr_intake *intake, mr_load *load, const mr_waiter *waiter, mr_error *err);
 
 /* Lets a load go that nobody needs any more, at whatever stage it is; it is empty then, and the
  * caller's again. False: somebody is at work on it right now, ask again later. */

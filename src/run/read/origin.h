@@ -46,6 +46,7 @@ typedef enum mr_answer {
 
 typedef struct mr_origin_class {
     const char *name; /* for people: "store" */
+    bool is_peer;     /* other nodes and ranks: waiting for its bytes is waiting for them */
 
     /* What of the load may be looked at: dataset, block.number, block.first, turn, extents, and
      * n_extents. */

@@ -184,5 +184,9 @@ static void end(void *state) {
 
 const mr_origin_class mr_memory_origin = {
     .name = "memory", .ask = ask_memory, .release = release, .stop = stop, .end = end};
-const mr_origin_class mr_peer_origin = {
-    .name = "peers", .ask = ask_peer, .release = release, .stop = stop, .end = end};
+const mr_origin_class mr_peer_origin = {.name = "peers",
+                                        .is_peer = true,
+                                        .ask = ask_peer,
+                                        .release = release,
+                                        .stop = stop,
+                                        .end = end};

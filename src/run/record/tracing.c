@@ -58,6 +58,15 @@ static int32_t fused_at(const mr_loader *loader, int32_t op) {
     return caches ? node->fused_length : node->whole_length;
 }
 
+/* The source runs it while it unpacks blocks: see run/read/mapping.h. */
+static bool is_mapped(const mr_loader *loader, int32_t op) {
+    const mr_child *child = mr_child_of_op(&loader->children, op);
+    const mr_mapping *mapping = child->dataset.mapping;
+    return mapping && op >= mapping->pipeline->first_op &&
+           op - mapping->pipeline->first_op < mapping->pipeline->n_ops &&
+           mapping->done[op - mapping->pipeline->first_op];
+}
+
 static json_t *ops_json(const mr_loader *loader, bool *lost) {
     const mr_pipeline *pipeline = loader->pipeline;
     json_t *array = json_array();
@@ -65,10 +74,10 @@ static json_t *ops_json(const mr_loader *loader, bool *lost) {
         const mr_op_node *node = &pipeline->ops[i];
         bool random = (node->class->flags & MR_OP_RANDOM) != 0;
         mr_json_append(array,
-                       json_pack("{s:s, s:b, s:b, s:b, s:i}", "name", node->class->name, "host",
-                                 node->class->run_sample != NULL, "random", random, "opaque",
-                                 (node->flags & MR_OP_OPAQUE) != 0, "fused",
-                                 (int)fused_at(loader, i)),
+                       json_pack("{s:s, s:b, s:b, s:b, s:i, s:b}", "name", node->class->name,
+                                 "host", node->class->run_sample != NULL, "random", random,
+                                 "opaque", (node->flags & MR_OP_OPAQUE) != 0, "fused",
+                                 (int)fused_at(loader, i), "mapped", is_mapped(loader, i)),
                        lost);
     }
     return array;

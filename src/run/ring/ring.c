@@ -74,7 +74,6 @@ bool mr_ring_draw_ticket(mr_ring *ring, mr_ticket *out) {
 }
 
 void mr_ring_sleep(mr_ring *ring, mr_ticket *ticket) {
-    ticket->waited = true;
     pthread_mutex_lock(&ring->lock);
     atomic_fetch_add(&ring->sleeping_workers, 1);
     while (!mr_ring_is_open(ring, ticket) && atomic_load(&ring->nudges) == ticket->nudges) {

@@ -46,7 +46,6 @@ typedef struct mr_ring {
 typedef struct mr_ticket {
     int64_t batch;
     int64_t part;   /* 0 .. tickets_per_batch - 1 */
-    bool waited;    /* for the batch to be opened */
     int64_t nudges; /* seen so far */
 } mr_ticket;
 

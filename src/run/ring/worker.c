@@ -180,26 +180,10 @@ static mr_status substitute(mr_worker *worker, mr_making *making, mr_chain_job *
 }
 
 /* ---- Samples ---- */
-static bool is_from_afar(const mr_loader *loader, const mr_load *load) {
-    if (!mr_load_is_settled(load) || load->origin < 0 || load->origin >= loader->n_origins) {
-        return false;
-    }
-    const mr_origin_class *class = loader->origins[load->origin].class;
-    return class == &mr_peer_origin || class == &mr_fabric_origin;
-}
-
 static mr_status await_load(mr_worker *worker, mr_load *load, int64_t sample, int64_t batch,
                             mr_error *err) {
-    mr_intake *intake = mr_readahead_intake(worker->loader->readahead);
-    if (mr_load_is_settled(load)) {
-        return mr_intake_await(intake, load, err);
-    }
-    uint64_t begun = mr_track_now(worker->track);
-    mr_status status = mr_intake_await(intake, load, err);
-    mr_track_since(worker->track,
-                   is_from_afar(worker->loader, load) ? MR_SPAN_WAIT_PEER : MR_SPAN_WAIT_READ,
-                   begun, sample, (uint32_t)batch, 0);
-    return status;
+    const mr_waiter waiter = {worker->track, sample, (uint32_t)batch};
+    return mr_intake_await(mr_readahead_intake(worker->loader->readahead), load, &waiter, err);
 }
 
 /* NULL: nothing is read for the sample, or it was not read ahead. */
@@ -476,17 +460,21 @@ static bool draw(mr_worker *worker, mr_ticket *ticket) {
     return mr_ring_draw_ticket(ring, ticket);
 }
 
-/* Waits for the ticket's batch to be opened, and unpacks meanwhile what will be needed next. */
-static bool await_batch(mr_worker *worker, mr_ticket *ticket) {
+/* Waits for the ticket's batch to be opened, and unpacks meanwhile what will be needed next.
+ * `begun`: since when the worker has had nothing to do. */
+static bool await_batch(mr_worker *worker, mr_ticket *ticket, uint64_t begun) {
     mr_loader *loader = worker->loader;
+    mr_track *track = worker->track;
     mr_intake *intake = loader->ahead ? mr_readahead_intake(loader->readahead) : NULL;
     while (!mr_ring_is_open(&loader->ring, ticket)) {
-        uint64_t begun = mr_track_now(worker->track);
-        if (!intake || !mr_intake_unpack_one(intake)) {
-            mr_ring_sleep(&loader->ring, ticket);
+        uint64_t now = mr_track_now(track);
+        if (intake && mr_intake_unpack_one(intake, NULL, track)) {
+            add_busy(worker, now);
         } else {
-            add_busy(worker, begun);
+            mr_ring_sleep(&loader->ring, ticket);
+            mr_track_since(track, MR_SPAN_WAIT_WORK, begun, ticket->batch, ticket->batch, 0);
         }
+        begun = mr_track_now(track);
     }
     return !mr_ring_is_stopped(&loader->ring);
 }
@@ -497,13 +485,10 @@ void *mr_worker_main(void *context) {
     mr_track_attach(worker->track);
     atomic_store(&worker->thread, (int32_t)gettid());
     uint64_t begun = mr_track_now(worker->track);
-    while (draw(worker, &ticket) && await_batch(worker, &ticket)) {
-        if (ticket.waited) {
-            mr_track_since(worker->track, MR_SPAN_WAIT_WORK, begun, ticket.batch, ticket.batch, 0);
-            begun = mr_track_now(worker->track);
-        }
+    while (draw(worker, &ticket) && await_batch(worker, &ticket, begun)) {
+        uint64_t awake = mr_track_now(worker->track);
         work_off(worker, ticket);
-        add_busy(worker, begun);
+        add_busy(worker, awake);
         begun = mr_track_now(worker->track);
     }
     mr_track_detach(worker->track);

@@ -13,7 +13,7 @@
     wait_work: "without work", wait_batch: "waiting for a batch", deliver: "delivering", consume: "consuming",
     wait_host: "waiting for Python's lock", store_read: "reading the store", store_write: "writing the store",
     store_wait: "waiting for the store", wait_peer: "waiting for another rank", receive: "receiving", send: "sending",
-    request_wait: "waiting to be asked for", first_byte: "waiting for the first byte", transfer: "bytes coming in"
+    request_wait: "waiting to be asked for", first_byte: "waiting for the first byte", transfer: "bytes coming in", unpack: "unpacking blocks"
   };
 
   /* ---- Elements and numbers ---- */
@@ -137,6 +137,7 @@
     const known = inside.reduce((sum, p) => sum + p.value, 0);
     if (sample > known) inside.push({name: "between ops", value: sample - known, colour: "var(--rest)"});
     const top = [{name: "samples", value: sample, colour: "var(--accent)"},
+      {name: words.unpack, value: kind("unpack").total, colour: "var(--c1)"},
       {name: words.wait_read, value: kind("wait_read").total, colour: "var(--wait)"},
       {name: words.wait_peer, value: kind("wait_peer").total, colour: "var(--wait)"},
       {name: words.wait_work, value: kind("wait_work").total, colour: "var(--idle)", quiet: true},
@@ -190,9 +191,9 @@
   const groupRow = text => el("tr", {class: "group"}, el("td", {colspan: 11}, text));
   const drawOps = () => {
     const body = el("tbody", {});
-    run.ops.forEach((op, i) => body.append(tableRow(op.name, op, opColour(i), workerTime, "ops")));
+    run.ops.forEach((op, i) => body.append(tableRow(op.mapped ? `${op.name} (in unpack)` : op.name, op, opColour(i), workerTime, "ops")));
     body.append(groupRow("workers besides"));
-    for (const k of ["fill", "store_read", "store_write", "store_wait", "wait_host", "seal", "wait_read", "wait_peer", "wait_work"])
+    for (const k of ["unpack", "fill", "store_read", "store_write", "store_wait", "wait_host", "seal", "wait_read", "wait_peer", "wait_work"])
       if (kind(k).count) body.append(tableRow(k, kind(k), k.startsWith("wait") ? "var(--wait)" : "var(--seal)", workerTime, "kinds"));
     body.append(groupRow("reading (overlapping) and the consumer, against the run's time"));
     for (const k of ["read", "wait_batch", "deliver", "consume"])
@@ -324,7 +325,7 @@
       const name = detail.kinds[s[1]];
       if (name === "op" || name === "fused" || name === "part") return colour.ops[s[2] % colours.length];
       return {wait_read: colour.wait, wait_peer: colour.wait, wait_batch: colour.wait, wait_work: colour.idle, seal: colour.seal, consume: colour.consume,
-        deliver: colour.seal, read: colour.read, sample: colour.accent}[name] || colour.rest;
+        deliver: colour.seal, read: colour.read, unpack: colour.read, sample: colour.accent}[name] || colour.rest;
     };
     const nameOf = s => {
       const name = detail.kinds[s[1]];
@@ -332,7 +333,7 @@
       if (name === "fused") return run.ops.slice(s[2], s[2] + (run.ops[s[2]].fused || 1)).map(o => o.name).join(" + ");
       return words[name] || name;
     };
-    const inset = s => ({sample: 2, consume: 2, wait_batch: 2, wait_read: 2, wait_peer: 2, wait_work: 2, read: 9, deliver: 2, seal: 2}[detail.kinds[s[1]]] || 9);
+    const inset = s => ({sample: 2, consume: 2, wait_batch: 2, wait_read: 2, wait_peer: 2, wait_work: 2, read: 9, unpack: 2, deliver: 2, seal: 2}[detail.kinds[s[1]]] || 9);
     const draw = () => {
       const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = order.length * rowHeight + 22;
       canvas.width = width * ratio;
@@ -454,7 +455,7 @@
       el("div", {class: "timeline"},
         el("div", {class: "names", "aria-hidden": "true"}, ...order.map(i => el("div", {}, tracks[i].kind === "consumer" ? "consumer" : `${tracks[i].kind} ${tracks[i].number}`))), canvas),
       legend([...run.ops.map((op, i) => [opColour(i), op.fused > 1 ? `${op.name} and what runs with it` : op.name]).filter((_, i) => !isFusedIn(i)),
-        ["var(--wait)", "waiting"], ["var(--idle)", "without work"], ["var(--c3)", "consuming"], ["var(--c1)", "reads"]]));
+        ["var(--wait)", "waiting"], ["var(--idle)", "without work"], ["var(--c3)", "consuming"], ["var(--c1)", "reading, unpacking"]]));
     return {node, start: () => { readColours(); view(0, run.seconds); }};
   };
   const isFusedIn = i => run.ops.some((op, k) => k < i && i < k + op.fused && op.fused > 1);
