@@ -16,7 +16,7 @@ typedef enum mr_option_kind {
     MR_OPTION_CHOICE /* int32_t: position in `choices` */
 } mr_option_kind;
 
-#define MR_FILES_MAX 16
+#define MR_FILES_MAX 1024
 
 typedef struct mr_files {
     int32_t n;

@@ -218,10 +218,16 @@ static mr_status take_operand(parser *p, const char *argument) {
     return set_value(p, row, argument);
 }
 
+/* What takes all that follows is never passed by. */
+static bool has_files(const parser *p, const mr_option_row *row) {
+    const void *value = (const char *)p->values + row->offset;
+    return row->kind == MR_OPTION_FILES && ((const mr_files *)value)->n > 0;
+}
+
 static mr_status check_operands(const parser *p) {
     const mr_option_row *row = p->command->operands;
     for (int i = 0; row && row->name; i++, row++) {
-        if (i >= p->operands && !row->fallback) {
+        if (i >= p->operands && !row->fallback && !has_files(p, row)) {
             mr_fail(p->err, MR_E_PARAM, "%s is missing", row->name);
             usage_hint(p);
             return MR_E_PARAM;

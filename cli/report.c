@@ -9,7 +9,7 @@
 #include "report_try.h"
 
 typedef struct report_values {
-    const char *trace, *other;
+    mr_files traces;
     const char *page, *photos, *chrome, *csv;
     bool json, try_it;
 } report_values;
@@ -60,85 +60,124 @@ static mr_status print_comparison(const mr_trace *trace, const mr_trace *other, 
 }
 
 /* ---- All ---- */
-static mr_status write_files(const report_values *v, const mr_trace *trace, const mr_trace *other,
-                             mr_error *err) {
-    mr_status status = MR_OK;
-    if (v->page) {
-        status = mr_trace_page(trace, other, v->photos, v->page, err);
-    }
+typedef struct opened {
+    mr_trace *list[MR_FILES_MAX];
+    int32_t n;
+    bool are_ranks; /* of one run: told together */
+} opened;
+
+static mr_trace *other_of(const opened *traces) {
+    return traces->n > 1 ? traces->list[1] : NULL;
+}
+
+static mr_status write_page(const report_values *v, const opened *traces, mr_error *err) {
+    return traces->are_ranks
+               ? mr_trace_ranks_page(traces->list, traces->n, v->photos, v->page, err)
+               : mr_trace_page(traces->list[0], other_of(traces), v->photos, v->page, err);
+}
+
+static mr_status write_files(const report_values *v, const opened *traces, mr_error *err) {
+    mr_status status = v->page ? write_page(v, traces, err) : MR_OK;
     if (status == MR_OK && v->chrome) {
-        status = mr_trace_export(trace, MR_TRACE_CHROME, v->chrome, err);
+        status = mr_trace_export(traces->list[0], MR_TRACE_CHROME, v->chrome, err);
     }
     if (status == MR_OK && v->csv) {
-        status = mr_trace_export(trace, MR_TRACE_CSV, v->csv, err);
+        status = mr_trace_export(traces->list[0], MR_TRACE_CSV, v->csv, err);
     }
     return status;
 }
 
-static mr_status print_traces(const report_values *v, const mr_trace *trace, const mr_trace *other,
-                              mr_error *err) {
-    mr_trace_text_kind kind = v->json ? MR_TRACE_JSON : MR_TRACE_REPORT;
-    mr_status status = MR_OK;
-    if (v->json || !(v->page || v->chrome || v->csv)) {
-        status = print_text(trace, kind, err);
-        if (status == MR_OK && other) {
-            fputs(v->json ? "" : "\n", stdout);
-            status = print_text(other, kind, err);
-        }
-        if (status == MR_OK && other && !v->json) {
-            status = print_comparison(trace, other, err);
-        }
+static mr_status print_ranks(const opened *traces, mr_trace_text_kind kind, mr_error *err) {
+    char *text = NULL;
+    mr_status status = mr_trace_ranks(traces->list, traces->n, kind, &text, err);
+    if (status == MR_OK) {
+        fputs(text, stdout);
     }
+    mr_free(text);
     return status;
+}
+
+static mr_status print_traces(const report_values *v, const opened *traces, mr_error *err) {
+    mr_trace_text_kind kind = v->json ? MR_TRACE_JSON : MR_TRACE_REPORT;
+    const mr_trace *trace = traces->list[0], *other = other_of(traces);
+    if (!v->json && (v->page || v->chrome || v->csv)) {
+        return MR_OK;
+    }
+    if (traces->are_ranks) {
+        return print_ranks(traces, kind, err);
+    }
+    mr_status status = print_text(trace, kind, err);
+    if (status == MR_OK && other) {
+        fputs(v->json ? "" : "\n", stdout);
+        status = print_text(other, kind, err);
+    }
+    return status == MR_OK && other && !v->json ? print_comparison(trace, other, err) : status;
+}
+
+/* Spans are written of one trace. */
+static mr_status check_several(const report_values *v, const opened *traces, mr_error *err) {
+    if (traces->are_ranks && (v->chrome || v->csv || v->try_it)) {
+        return mr_fail(err, MR_E_PARAM, "--chrome, --csv and --try are of one rank's trace");
+    }
+    return MR_OK;
 }
 
 static mr_status check_files(const report_values *v, mr_error *err) {
-    const mr_named_file files[] = {
-        {"TRACE", v->trace, true},      {"OTHER", v->other, true}, {"--out", v->page, false},
-        {"--chrome", v->chrome, false}, {"--csv", v->csv, false},
-    };
-    return mr_outputs_check(files, sizeof files / sizeof *files, err);
+    mr_named_file files[MR_FILES_MAX + 3];
+    int32_t n = 0;
+    for (int32_t i = 0; i < v->traces.n; i++) {
+        files[n++] = (mr_named_file){"TRACE", v->traces.v[i], true};
+    }
+    files[n++] = (mr_named_file){"--out", v->page, false};
+    files[n++] = (mr_named_file){"--chrome", v->chrome, false};
+    files[n++] = (mr_named_file){"--csv", v->csv, false};
+    return mr_outputs_check(files, n, err);
+}
+
+static mr_status open_traces(opened *traces, const report_values *v, mr_error *err) {
+    mr_status status = MR_OK;
+    for (int32_t i = 0; status == MR_OK && i < v->traces.n; i++) {
+        status = mr_trace_open(&traces->list[i], v->traces.v[i], err);
+        traces->n += status == MR_OK;
+        if (status == MR_OK && mr_trace_missing(traces->list[i])[0]) {
+            mr_warning_print(mr_trace_missing(traces->list[i]));
+        }
+    }
+    traces->are_ranks =
+        traces->n > 2 || (traces->n == 2 && mr_trace_are_ranks(traces->list[0], traces->list[1]));
+    return status == MR_OK ? check_several(v, traces, err) : status;
 }
 
 static int run_report(const void *values) {
     const report_values *v = values;
     mr_error err = MR_ERROR_INIT;
-    mr_trace *trace = NULL, *other = NULL;
+    opened traces = {.n = 0};
     mr_status status = check_files(v, &err);
     if (status == MR_OK) {
-        status = mr_trace_open(&trace, v->trace, &err);
-    }
-    if (status == MR_OK && v->other && v->other[0]) {
-        status = mr_trace_open(&other, v->other, &err);
-    }
-    if (status == MR_OK && mr_trace_missing(trace)[0]) {
-        mr_warning_print(mr_trace_missing(trace));
+        status = open_traces(&traces, v, &err);
     }
     if (status == MR_OK) {
-        status = print_traces(v, trace, other, &err);
+        status = print_traces(v, &traces, &err);
     }
     if (status == MR_OK) {
-        status = write_files(v, trace, other, &err);
+        status = write_files(v, &traces, &err);
     }
     if (status == MR_OK && v->try_it) {
         fflush(stdout);
-        status = mr_report_try(trace, &err);
+        status = mr_report_try(traces.list[0], &err);
     }
-    mr_trace_close(trace);
-    mr_trace_close(other);
+    for (int32_t i = 0; i < traces.n; i++) {
+        mr_trace_close(traces.list[i]);
+    }
     return status == MR_OK ? MR_EXIT_OK : mr_error_print(&err);
 }
 
 static const mr_option_row operands[] = {
-    {.name = "TRACE",
-     .kind = MR_OPTION_FILE,
-     .offset = offsetof(report_values, trace),
-     .doc = "A file that millrace run --trace wrote."},
-    {.name = "OTHER",
-     .kind = MR_OPTION_FILE,
-     .offset = offsetof(report_values, other),
-     .fallback = "",
-     .doc = "Another one, to compare it with."},
+    {.name = "TRACE...",
+     .kind = MR_OPTION_FILES,
+     .offset = offsetof(report_values, traces),
+     .doc = "A file that millrace run --trace wrote. Another one, to compare it with; or those of "
+            "all ranks of one run, to see them together."},
     {.name = NULL},
 };
 

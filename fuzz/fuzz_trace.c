@@ -19,8 +19,12 @@ static void want(bool condition) {
     }
 }
 
-static void use(const mr_trace *trace) {
+static void use(mr_trace *trace) {
     char *text = NULL;
+    for (int kind = MR_TRACE_REPORT; kind <= MR_TRACE_JSON; kind += MR_TRACE_JSON) {
+        want(mr_trace_ranks(&trace, 1, (mr_trace_text_kind)kind, &text, NULL) == MR_OK);
+        mr_free(text);
+    }
     for (int kind = MR_TRACE_REPORT; kind <= MR_TRACE_JSON; kind++) {
         want(mr_trace_text(trace, (mr_trace_text_kind)kind, &text, NULL) == MR_OK);
         mr_free(text);

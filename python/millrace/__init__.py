@@ -20,7 +20,7 @@ from ._errors import SampleError, StateError
 from ._loader import Batch, Loader, Ragged
 from ._map import FunctionMap
 from ._pipeline import Pipeline, dataset, load_plugin, mix, source_function as _source_function
-from ._report import Report, report
+from ._report import Ranks, Report, report
 from ._shared import Shared, shared
 from ._show import show
 from ._sweep import Sweep, sweep
@@ -35,7 +35,7 @@ globals().update(_sources)
 for _function in _sources.values():
     _function.__module__ = __name__
 
-__all__ = ["Batch", "FunctionMap", "IMAGENET_MEAN", "IMAGENET_STD", "Loader", "Pipeline", "Profile", "Ragged", "Report",
+__all__ = ["Batch", "FunctionMap", "IMAGENET_MEAN", "IMAGENET_STD", "Loader", "Pipeline", "Profile", "Ragged", "Ranks", "Report",
            "SampleError", "Shared", "StateError", "Sweep", "arrow", "dataset", "load_plugin", "mix", "profile", "report",
            "shared", "show", "sweep", *_sources]
 

@@ -77,6 +77,7 @@ PyObject *trace_text(PyObject *module, PyObject *args);
 PyObject *trace_page(PyObject *module, PyObject *args);
 PyObject *sweep_text(PyObject *module, PyObject *args);
 PyObject *trace_export(PyObject *module, PyObject *args);
+PyObject *trace_ranks(PyObject *module, PyObject *args);
 PyObject *lines_of(const mr_loader *loader);
 
 /* ---- _host.c: Python functions as ops, Python objects as sources ---- */

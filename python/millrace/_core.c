@@ -1044,6 +1044,7 @@ static PyMethodDef module_methods[] = {
     {"sweep_text", sweep_text, METH_VARARGS, "What measurements of a sweep say, as text."},
     {"trace_page", trace_page, METH_VARARGS, "Writes a page about one trace or two."},
     {"trace_export", trace_export, METH_VARARGS, "Writes every span."},
+    {"trace_ranks", trace_ranks, METH_VARARGS, "What the traces of a run's ranks say together."},
     {NULL, NULL, 0, NULL},
 };
 

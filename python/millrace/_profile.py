@@ -26,6 +26,7 @@ from ._profile_ops import Site, Watch, find, size_of, watch_fetcher, watch_steps
 from ._profile_worker import Job, batch_number, loop, originals
 from ._sweep import is_torchs, rows_of
 from ._translate import Outlook
+from ._world import detect
 
 _WAIT, _DELIVER, _CONSUME, _START = map(_core.record_kind,
                                         ("wait_batch", "deliver", "consume", "start"))
@@ -47,8 +48,9 @@ def _setup(loader: Any) -> dict[str, Any]:
         samples = len(loader.dataset)
     except TypeError:
         samples = 0
+    rank, world = detect(None, None)
     return {"threads": max(loader.num_workers, 1), "cpus": len(os.sched_getaffinity(0)),
-            "world": 1, "rank": 0, "batch": loader.batch_size or 1, "batches_ahead": _ahead(loader),
+            "world": world, "rank": rank, "batch": loader.batch_size or 1, "batches_ahead": _ahead(loader),
             "reads_in_flight": 0, "morsel": 1, "batch_bytes": 0, "dataset_samples": samples,
             "checked_bytes_per_second": 0, "io": "", "cpu": "", "batched": _is_batched(loader),
             "workers": loader.num_workers, "persistent": bool(loader.persistent_workers),

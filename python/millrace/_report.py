@@ -11,7 +11,29 @@ _REPORT, _EXPLAIN, _JSON = range(3)
 _EXPORTS = {"chrome": 0, "csv": 1}
 
 
-class Report:
+class _Paged:
+    """What has a text and a page: print() shows the one, a notebook the other."""
+
+    @property
+    def html(self):
+        handle, path = tempfile.mkstemp(suffix=".html")
+        os.close(handle)
+        try:
+            self.save(path)
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+        finally:
+            os.unlink(path)
+
+    def __str__(self):
+        return self.text
+
+    def _repr_html_(self):
+        return (f'<iframe srcdoc="{html.escape(self.html)}" title="millrace report" '
+                'style="width:100%;height:760px;border:0;border-radius:12px"></iframe>')
+
+
+class Report(_Paged):
     """What a trace says. print() shows it as text, a notebook as a page; verdict and figures are
     for programs."""
 
@@ -54,38 +76,62 @@ class Report:
             raise ValueError(f"{os.fspath(path)} is one of the traces: it would be lost")
         _core.trace_export(self.trace, _EXPORTS[format], os.fspath(path))
 
-    @property
-    def html(self):
-        handle, path = tempfile.mkstemp(suffix=".html")
-        os.close(handle)
-        try:
-            self.save(path)
-            with open(path, encoding="utf-8") as file:
-                return file.read()
-        finally:
-            os.unlink(path)
-
-    def __str__(self):
-        return self.text
-
     def __repr__(self):
         return f"<millrace.Report {self.trace}: {self.verdict['title']}>"
 
-    def _repr_html_(self):
-        return (f'<iframe srcdoc="{html.escape(self.html)}" title="millrace report" '
-                'style="width:100%;height:760px;border:0;border-radius:12px"></iframe>')
+
+class Ranks(_Paged):
+    """What the traces of a run's ranks say together: who holds the others up, and where they differ."""
+
+    def __init__(self, traces, photos=None):
+        self.traces, self.photos = tuple(traces), photos
+
+    @property
+    def text(self):
+        """A line for each rank, and the ops over all of them."""
+        return _core.trace_ranks(self.traces, _REPORT, None, None)
+
+    @property
+    def figures(self):
+        """Every figure, as a dictionary."""
+        return json.loads(_core.trace_ranks(self.traces, _JSON, None, None))
+
+    @property
+    def slowest(self):
+        """The Report of the rank that holds the others up."""
+        figures = self.figures
+        return Report(next(r["trace"] for r in figures["ranks"] if r["rank"] == figures["slowest"]), None, self.photos)
+
+    def save(self, path):
+        """Writes the page, complete in one file; it also has all of the slowest rank's."""
+        _core.trace_ranks(self.traces, _REPORT, self.photos, os.fspath(path))
+
+    def __repr__(self):
+        figures = self.figures
+        return f"<millrace.Ranks {len(self.traces)} of {figures['world']}: slowest {figures['slowest']}>"
+
+
+
+def _path_of(trace):
+    path = getattr(trace, "trace", trace)
+    if path is None:
+        raise ValueError("this loader wrote no trace: open it with loader(trace=FILE)")
+    return os.fspath(path)
 
 
 def report(trace, other=None, out=None, photos=None):
     """Reads what loader(trace=FILE) or `millrace run --trace FILE` wrote; a loader stands for its
-    file. With another trace the page compares the two. out: write the page there. photos: a folder
-    where the slowest samples are looked for by name, for thumbnails on the page; besides the traces
-    nothing else is read."""
-    paths = [getattr(t, "trace", t) if t is not None else None for t in (trace, other)]
-    if paths[0] is None:
-        raise ValueError("this loader wrote no trace: open it with loader(trace=FILE)")
-    result = Report(*(os.fspath(p) if p is not None else None for p in (*paths, photos)))
-    result.verdict  # a file that is no trace is refused here, not later
+    file. With another trace the page compares the two; a list of traces is of all ranks of one run,
+    and gives a Ranks. out: write the page there. photos: a folder where the slowest samples are looked
+    for by name, for thumbnails on the page; besides the traces nothing else is read."""
+    photos = None if photos is None else os.fspath(photos)
+    if isinstance(trace, (list, tuple)):
+        if other is not None:
+            raise ValueError("ranks are not compared with another trace: leave other out")
+        result = Ranks([_path_of(t) for t in trace], photos)
+    else:
+        result = Report(_path_of(trace), None if other is None else _path_of(other), photos)
+    result.figures  # a file that is no trace is refused here, not later
     if out is not None:
         result.save(out)
     return result

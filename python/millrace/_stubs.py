@@ -8,7 +8,7 @@ from . import _tables
 _HEAD = '''# SPDX-License-Identifier: Apache-2.0
 # Written by python -m millrace._stubs from the tables: do not edit.
 from os import PathLike
-from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Sequence, overload
 
 import numpy as np
 
@@ -117,6 +117,18 @@ class Profile:
     def __iter__(self) -> Iterator[Any]: ...
     def __len__(self) -> int: ...
 
+class Ranks:
+    traces: tuple[str, ...]
+    @property
+    def text(self) -> str: ...
+    @property
+    def figures(self) -> dict[str, Any]: ...
+    @property
+    def slowest(self) -> Report: ...
+    @property
+    def html(self) -> str: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+
 class Report:
     trace: str
     other: str | None
@@ -167,9 +179,14 @@ class Sweep:
     def save(self, path: str | PathLike[str]) -> None: ...
 
 
+@overload
 def report(trace: str | PathLike[str] | Loader, other: str | PathLike[str] | Loader | None = None,
            out: str | PathLike[str] | None = None,
            photos: str | PathLike[str] | None = None) -> Report: ...
+@overload
+def report(trace: Sequence[str | PathLike[str] | Loader], other: None = None,
+           out: str | PathLike[str] | None = None,
+           photos: str | PathLike[str] | None = None) -> Ranks: ...
 def profile(loader: Any, path: str | PathLike[str], *, names: bool = True) -> Profile: ...
 def sweep(make_loader: Callable[..., Any], *, rounds: int = 3, steps: int | None = None,
           consume: Callable[[Any], Any] | None = None, **settings: Iterable[Any]) -> Sweep: ...

@@ -77,6 +77,75 @@ PyObject *trace_export(PyObject *module, PyObject *args) {
                : NULL;
 }
 
+/* ---- Ranks of one run ---- */
+typedef struct ranks_request {
+    const char **paths;
+    mr_trace **traces;
+    int32_t n;
+    const char *photos, *out; /* out: the page; NULL: a text */
+    int kind;
+} ranks_request;
+
+static mr_status ask_ranks(const ranks_request *asked, char **text, mr_error *err) {
+    mr_status status = MR_OK;
+    for (int32_t i = 0; status == MR_OK && i < asked->n; i++) {
+        status = mr_trace_open(&asked->traces[i], asked->paths[i], err);
+    }
+    if (status == MR_OK) {
+        status = asked->out ? mr_trace_ranks_page(asked->traces, asked->n, asked->photos,
+                                                  asked->out, err)
+                            : mr_trace_ranks(asked->traces, asked->n,
+                                             (mr_trace_text_kind)asked->kind, text, err);
+    }
+    for (int32_t i = 0; i < asked->n; i++) {
+        mr_trace_close(asked->traces[i]);
+    }
+    return status;
+}
+
+static bool take_paths(PyObject *tuple, ranks_request *asked) {
+    Py_ssize_t n = PyTuple_Size(tuple);
+    asked->paths = PyMem_Calloc((size_t)n + 1, sizeof *asked->paths);
+    asked->traces = PyMem_Calloc((size_t)n + 1, sizeof *asked->traces);
+    if (!asked->paths || !asked->traces) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        asked->paths[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(tuple, i), NULL);
+        if (!asked->paths[i]) {
+            return false;
+        }
+    }
+    asked->n = (int32_t)n;
+    return true;
+}
+
+/* (paths, kind, photos, out): a text, or None where the page went to a file. */
+PyObject *trace_ranks(PyObject *module, PyObject *args) {
+    ranks_request asked = {0};
+    mr_error err = MR_ERROR_INIT;
+    PyObject *tuple = NULL, *result = NULL;
+    char *text = NULL;
+    if (!PyArg_ParseTuple(args, "O!izz", &PyTuple_Type, &tuple, &asked.kind, &asked.photos,
+                          &asked.out)) {
+        return NULL;
+    }
+    if (take_paths(tuple, &asked)) {
+        mr_status status;
+        Py_BEGIN_ALLOW_THREADS status = ask_ranks(&asked, &text, &err);
+        Py_END_ALLOW_THREADS if (status < 0) {
+            raise_error(state_of_module(module), &err, NULL);
+        } else {
+            result = text ? PyUnicode_FromString(text) : Py_NewRef(Py_None);
+        }
+    }
+    mr_free(text);
+    PyMem_Free(asked.paths);
+    PyMem_Free(asked.traces);
+    return result;
+}
+
 /* Measurements are small: the GIL may stay. */
 PyObject *sweep_text(PyObject *module, PyObject *args) {
     const char *measurements = NULL;

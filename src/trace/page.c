@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "core/memory.h"
 #include "io/whole.h"
+#include "trace/ranks.h"
 
 /* ---- Figures ---- */
 static json_t *run_json(const mr_summary *s) {
@@ -45,19 +46,10 @@ static mr_status add_run(json_t *page, const mr_trace *trace, const char *photos
     return status;
 }
 
-static mr_status page_json(const mr_trace *trace, const mr_trace *other, const char *photos,
-                           char **out, mr_error *err) {
-    json_t *page = json_pack("{s:[]}", "runs");
-    mr_status status = page ? add_run(page, trace, photos, err) : mr_fail_memory(err, 4096);
-    if (status == MR_OK && other) {
-        status = add_run(page, other, NULL, err);
-    }
-    if (status == MR_OK) {
-        *out = json_dumps(page, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        status = *out ? MR_OK : mr_fail_memory(err, 1 << 20);
-    }
-    json_decref(page);
-    return status;
+static mr_status add_ranks(json_t *page, const mr_ranks *ranks, mr_error *err) {
+    return json_object_set_new(page, "ranks", mr_ranks_json(ranks)) == 0
+               ? MR_OK
+               : mr_fail_memory(err, 4096);
 }
 
 /* ---- The file ---- */
@@ -102,19 +94,56 @@ static int write_page(int fd, const char *json) {
     return fclose(out) != 0 ? errno : failed;
 }
 
-mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, const char *photos,
-                        const char *path, mr_error *err) {
-    char *json = NULL;
+/* Takes the page. */
+static mr_status finish_page(json_t *page, const char *path, mr_error *err) {
+    char *json = json_dumps(page, JSON_COMPACT | JSON_REAL_PRECISION(9));
     mr_whole_file file;
-    MR_TRY(mr_export_apart(trace, path, err));
-    if (other) {
-        MR_TRY(mr_export_apart(other, path, err));
+    json_decref(page);
+    if (!json) {
+        return mr_fail_memory(err, 1 << 20);
     }
-    MR_TRY(page_json(trace, other, photos, &json, err));
     int failed = mr_whole_open(&file, path);
     if (!failed) {
         failed = mr_whole_close(&file, write_page(file.fd, json));
     }
     free(json);
     return failed ? mr_export_failed(path, "the page", failed, err) : MR_OK;
+}
+
+mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, const char *photos,
+                        const char *path, mr_error *err) {
+    MR_TRY(mr_export_apart(trace, path, err));
+    if (other) {
+        MR_TRY(mr_export_apart(other, path, err));
+    }
+    json_t *page = json_pack("{s:[]}", "runs");
+    mr_status status = page ? add_run(page, trace, photos, err) : mr_fail_memory(err, 4096);
+    if (status == MR_OK && other) {
+        status = add_run(page, other, NULL, err);
+    }
+    if (status < 0) {
+        json_decref(page);
+        return status;
+    }
+    return finish_page(page, path, err);
+}
+
+mr_status mr_trace_ranks_page(mr_trace *const *traces, int32_t n, const char *photos,
+                              const char *path, mr_error *err) {
+    mr_ranks ranks;
+    for (int32_t i = 0; i < n; i++) {
+        MR_TRY(mr_export_apart(traces[i], path, err));
+    }
+    MR_TRY(mr_ranks_make(&ranks, traces, n, err));
+    json_t *page = json_pack("{s:[]}", "runs");
+    mr_status status = page ? add_ranks(page, &ranks, err) : mr_fail_memory(err, 4096);
+    if (status == MR_OK) {
+        status = add_run(page, ranks.list[ranks.slowest].summary.trace, photos, err);
+    }
+    mr_ranks_free(&ranks);
+    if (status < 0) {
+        json_decref(page);
+        return status;
+    }
+    return finish_page(page, path, err);
 }

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "trace/made_text.h"
 #include "trace/sweep.h"
 
 /* Goes through the names of the settings. */
@@ -197,8 +198,15 @@ static mr_status put_csv(FILE *out, const mr_sweep *s, mr_error *err) {
 }
 
 /* ---- Public ---- */
-static mr_status put(FILE *out, const mr_sweep *s, mr_sweep_text_kind kind, mr_error *err) {
-    switch (kind) {
+typedef struct wanted_text {
+    const mr_sweep *sweep;
+    mr_sweep_text_kind kind;
+} wanted_text;
+
+static mr_status put(FILE *out, const void *context, mr_error *err) {
+    const wanted_text *wanted = context;
+    const mr_sweep *s = wanted->sweep;
+    switch (wanted->kind) {
     case MR_SWEEP_TABLE:
         return put_table(out, s, err);
     case MR_SWEEP_CSV:
@@ -216,23 +224,11 @@ static mr_status put(FILE *out, const mr_sweep *s, mr_sweep_text_kind kind, mr_e
 mr_status mr_sweep_text(const char *measurements, mr_sweep_text_kind kind, char **out,
                         mr_error *err) {
     mr_sweep s;
-    char *bytes = NULL;
-    size_t size = 0;
     mr_status status = mr_sweep_read(&s, measurements, err);
-    FILE *memory = status == MR_OK ? open_memstream(&bytes, &size) : NULL;
-    if (memory) {
-        status = put(memory, &s, kind, err);
-        bool lost = ferror(memory) != 0;
-        lost = fclose(memory) != 0 || lost || !bytes;
-        status = status == MR_OK && lost ? mr_fail_memory(err, size) : status;
-    } else if (status == MR_OK) {
-        status = mr_fail_memory(err, 4096);
+    if (status == MR_OK) {
+        const wanted_text wanted = {&s, kind};
+        status = mr_make_text(out, put, &wanted, err);
     }
     mr_sweep_free(&s);
-    if (status == MR_OK) {
-        *out = bytes;
-    } else {
-        free(bytes);
-    }
     return status;
 }

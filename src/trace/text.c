@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "trace/made_text.h"
 #include "trace/summary.h"
 #include "trace/sweep.h"
 #include "trace/translated.h"
@@ -155,22 +156,22 @@ static void put_explanation(FILE *out, const mr_summary *s) {
     fputs(words, out);
 }
 
-static mr_status put_json(FILE *out, json_t *object, mr_error *err) {
-    bool ok = object && json_dumpf(object, out, JSON_COMPACT) == 0 && fputc('\n', out) != EOF;
-    json_decref(object);
-    return ok ? MR_OK : mr_fail_memory(err, 4096);
-}
-
 /* ---- Public ---- */
-static mr_status write_text(FILE *out, const mr_summary *s, mr_trace_text_kind kind,
-                            mr_error *err) {
-    if (kind == MR_TRACE_JSON) {
-        return put_json(out, mr_summary_json(s), err);
+typedef struct wanted_text {
+    const mr_summary *summary;
+    mr_trace_text_kind kind;
+} wanted_text;
+
+static mr_status write_text(FILE *out, const void *context, mr_error *err) {
+    const wanted_text *wanted = context;
+    const mr_summary *s = wanted->summary;
+    if (wanted->kind == MR_TRACE_JSON) {
+        return mr_put_json(out, mr_summary_json(s), err);
     }
-    if (kind == MR_TRACE_SWEEP) {
-        return put_json(out, mr_sweep_part(s), err);
+    if (wanted->kind == MR_TRACE_SWEEP) {
+        return mr_put_json(out, mr_sweep_part(s), err);
     }
-    if (kind == MR_TRACE_EXPLAIN) {
+    if (wanted->kind == MR_TRACE_EXPLAIN) {
         put_explanation(out, s);
     } else {
         put_report(out, s);
@@ -180,27 +181,15 @@ static mr_status write_text(FILE *out, const mr_summary *s, mr_trace_text_kind k
 
 mr_status mr_trace_text(const mr_trace *trace, mr_trace_text_kind kind, char **out, mr_error *err) {
     mr_summary *s = mr_zalloc(1, sizeof *s);
-    char *bytes = NULL;
-    size_t size = 0;
     if (!s) {
         return mr_fail_memory(err, sizeof *s);
     }
     mr_status status = mr_summary_make(s, trace, err);
-    FILE *memory = status == MR_OK ? open_memstream(&bytes, &size) : NULL;
-    if (memory) {
-        status = write_text(memory, s, kind, err);
-        bool lost = ferror(memory) != 0;
-        lost = fclose(memory) != 0 || lost || !bytes; /* glibc does not tell of the last realloc */
-        status = status == MR_OK && lost ? mr_fail_memory(err, size) : status;
-    } else if (status == MR_OK) {
-        status = mr_fail_memory(err, 4096);
+    if (status == MR_OK) {
+        const wanted_text wanted = {s, kind};
+        status = mr_make_text(out, write_text, &wanted, err);
     }
     mr_summary_free(s);
     mr_free(s);
-    if (status == MR_OK) {
-        *out = bytes;
-    } else {
-        free(bytes);
-    }
     return status;
 }

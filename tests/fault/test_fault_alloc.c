@@ -141,6 +141,11 @@ static mr_status make_page(const mr_trace *trace, mr_error *err) {
     return mr_trace_page(trace, trace, NULL, "/dev/null", err);
 }
 
+static mr_status make_ranks_page(const mr_trace *trace, mr_error *err) {
+    mr_trace *only = (mr_trace *)(uintptr_t)trace;
+    return mr_trace_ranks_page(&only, 1, NULL, "/dev/null", err);
+}
+
 static mr_status read_once(mr_error *err) {
     char path[256];
     mr_trace *trace = NULL;
@@ -191,6 +196,7 @@ TEST(allocations_fail_while_a_trace_is_read) {
     fail_allocations(read_report);
     fail_allocations(read_json);
     fail_allocations(make_page);
+    fail_allocations(make_ranks_page);
     mr_free(all_figures);
     rig_remove();
 }

@@ -286,6 +286,43 @@ def test_live_figures():
         assert line.startswith("# ") or (name and float(value) >= 0)
 
 
+def test_ranks_of_one_run_are_told_together(tmp_path):
+    paths = []
+    for rank in (1, 2, 0):
+        paths.append(tmp_path / f"run.{rank}.trace")
+        with photos().batch(12).loader(epochs=4, threads=1, seed=3, world=3, rank=rank, trace=paths[-1]) as loader:
+            for _ in loader:
+                if rank == 1:
+                    time.sleep(0.002)  # its consumer is slow, so its loader has time to spare
+    ranks = mr.report(paths, out=tmp_path / "ranks.html")
+    figures, alone = ranks.figures, {r: mr.report(tmp_path / f"run.{r}.trace").figures for r in range(3)}
+    assert [r["rank"] for r in figures["ranks"]] == [0, 1, 2] and figures["world"] == 3
+    for rank in figures["ranks"]:
+        own = alone[rank["rank"]]
+        assert rank["rate"] == own["verdict"]["rate"] and rank["title"] == own["verdict"]["title"]
+        assert rank["samples"] == own["samples"]
+    close(figures["rate"], sum(own["verdict"]["rate"] for own in alone.values()))
+    close(sum(r["longest_wait"] for r in figures["ranks"]), 1)
+    for i, op in enumerate(figures["ops"]):
+        counts = [own["ops"][i]["count"] for own in alone.values()]
+        means = {r: own["ops"][i]["total"] / own["ops"][i]["count"] for r, own in alone.items()}
+        assert op["count"] == sum(counts)
+        close(op["total"], sum(own["ops"][i]["total"] for own in alone.values()))
+        assert op["lowest"]["rank"] == min(means, key=means.get)
+        assert op["highest"]["rank"] == max(means, key=means.get)
+    assert f"\n     {figures['slowest']} " in str(ranks) and "3 ranks: " in str(ranks)
+    assert ranks.slowest.verdict == alone[figures["slowest"]]["verdict"]
+    page = (tmp_path / "ranks.html").read_text()
+    assert '"ranks":{"world":3' in page and ranks._repr_html_().startswith("<iframe")
+    with pytest.raises(ValueError, match="both are of one rank"):
+        mr.report([paths[0], paths[0]])
+    traced(photos(), tmp_path / "other", epochs=1)
+    with pytest.raises(ValueError, match="their numbers of ranks differ"):
+        mr.report([paths[0], tmp_path / "other"])
+    with pytest.raises(ValueError, match="is the trace itself"):
+        mr.report(paths, out=paths[1])
+
+
 def test_pages(tmp_path):
     path = tmp_path / "trace"
     report = traced(photos(), path, epochs=30)

@@ -476,6 +476,25 @@
       rest.length > 0 && el("details", {}, el("summary", {}, `${rest.length} more`), el("ul", {class: "samples", style: "margin-top:12px"}, ...rest.map(card))));
   };
 
+  /* ---- Ranks of one run ---- */
+  const drawRanks = () => {
+    const all = data.ranks;
+    if (!all) return null;
+    const most = Math.max(...all.ranks.map(r => r.rate)), slow = all.ranks.find(r => r.rank === all.slowest);
+    const head = ["rank", "samples/s", "consumer waits", "longest of all", "workers busy", "wait for reads", "for peers", "verdict"];
+    const row = r => el("tr", {}, el("td", {}, all.stands_out && r === slow ? el("b", {}, `${r.rank}`) : `${r.rank}`),
+      el("td", {class: "barcell"}, el("span", {class: "bar", style: `background:var(--accent); width:${64 * share(r.rate, most)}px`}), figure(`ranks.${r.rank}.rate`, r.rate, count(r.rate))),
+      ...[r.stall, r.longest_wait, r.busy, r.wait_read, r.wait_peer].map(x => el("td", {}, percent(x))), el("td", {}, r.title));
+    const opRow = o => el("tr", {}, el("td", {}, o.name), el("td", {}, count(o.count)), el("td", {}, time(o.total)),
+      ...[o.lowest, o.highest].map(x => el("td", {}, `${time(x.mean)} (rank ${x.rank})`)));
+    const table = (heads, rows) => el("div", {class: "scroll"}, el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(t => el("th", {scope: "col"}, t)))), el("tbody", {}, ...rows)));
+    const ops = all.ops.filter(o => o.count > 0);
+    const missing = all.ranks.length < all.world ? ` The traces of ${all.world - all.ranks.length} of ${all.world} ranks were not given.` : "";
+    return section("ranks", `${all.ranks.length} ranks, ${count(all.rate)} samples per second together`,
+      `${all.stands_out ? `Rank ${all.slowest} holds the others up: ${slow.title}.` : "No rank stands out."} The rest of this page is about rank ${all.slowest}.${missing}`,
+      table(head, all.ranks.map(row)), ops.length > 0 && table(["op, over all ranks", "count", "total", "lowest mean", "highest mean"], ops.map(opRow)));
+  };
+
   /* ---- Two runs ---- */
   const drawComparison = () => {
     if (!other) return null;
@@ -525,7 +544,7 @@
   const lines = run.spans > 0 && timeline();
   const rest = () => [drawFlame(), lines.node, el("div", {class: "pair"}, drawUse(), drawRate()), drawOps(), drawFunctions(),
     el("div", {class: "pair"}, drawBatches(), drawLimits()), drawCounters(), drawSlowest()];
-  main.replaceChildren(...[drawVerdict(), drawComparison(), ...(lines ? rest() : []), drawSetup()].filter(Boolean));
+  main.replaceChildren(...[drawRanks(), drawVerdict(), drawComparison(), ...(lines ? rest() : []), drawSetup()].filter(Boolean));
   if (lines) lines.start();
   document.documentElement.dataset.ready = "yes";
 })();
