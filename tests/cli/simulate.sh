@@ -24,3 +24,14 @@ echo '[1]' >s.json
 "$MILLRACE" simulate absent.json || echo "exit $?"
 simulation
 "$MILLRACE" simulate s.json --csv absent/s.csv || echo "exit $?"
+# A page for a browser: every curve, in the order of the nodes, and names that are text alone.
+simulation 312KB '"steps": 2'
+sed -i 's/\[4\]/[4, 1, 2]/; s/"local_batch": 16/"local_batch": [16, 8]/' s.json
+cp s.json 'a<b>.json'
+"$MILLRACE" simulate 'a<b>.json' -o s.html >s.out
+grep -oE '<figcaption>[^<]*' s.html | sort | uniq -c | sed -E 's/^ +//'
+grep -c 'a&lt;b&gt;.json' s.html
+grep -oE '<tr><td>[0-9]+</td><td>[0-9]+</td><td>[0-9]+</td><td>(storage|local)' s.html | sed -E 's/<[^>]*>/ /g'
+grep -ciE 'http|<script|nan|inf"' s.html
+"$MILLRACE" simulate s.json -o s.json || echo "exit $?"
+"$MILLRACE" simulate s.json -o absent/s.html >s.out || echo "exit $?"
