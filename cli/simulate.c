@@ -88,7 +88,7 @@ static void end_row(table *t) {
     if (t->n == 1) {
         print_heading();
     }
-    if (t->n > 0) {
+    if (t->rows && t->n > 0) {
         print_row(t, &t->rows[t->n - 1]);
     }
 }
