@@ -2,10 +2,10 @@
 /* mpi.c - a link over MPI: a module, see link.h. Built once for each MPI that there is.
  *
  * Two-sided and non-blocking: a message is its head with a short body behind it, or a head and then
- * the body in pieces below 2 GB. Receives of heads are posted ahead from anybody and looked at in
- * the order in which they were posted, so bodies are asked for in the order in which they were
- * sent, and tags need not tell them apart. One-sided access would need the other side's help on
- * most networks anyway.
+ * the body in pieces, below 2 GB, that are as large as the head says. Receives of heads are posted
+ * ahead from anybody and looked at in the order in which they were posted, so bodies are asked for
+ * in the order in which they were sent, and tags need not tell them apart. One-sided access would
+ * need the other side's help on most networks anyway.
  *
  * MPI is the process's: what is said of it here once (the communicator, who started it) is too. A
  * link is a channel, a pair of tags, so that several can be open and end in any order; links are
@@ -22,11 +22,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEADS = 16, PIECE = 1 << 30, CHANNELS = 4096, END_TAG = 2 * CHANNELS + 1 };
+enum { HEADS = 16, CHANNELS = 4096, END_TAG = 2 * CHANNELS + 1 };
+
+/* Bytes of a piece, and how many a body may have: Open MPI cannot tell more than 65,536 messages
+ * apart that are on their way between two ranks. */
+enum { PIECE = 1 << 30, LEAST_PIECE = 4 << 10, MOST_PIECES = 4096 };
 
 /* A message on its way. */
 typedef struct operation {
     mr_link_event event;
+    size_t piece;          /* bytes */
     int left;              /* pieces */
     unsigned char *packet; /* head and short body of one that is sent */
 } operation;
@@ -34,6 +39,7 @@ typedef struct operation {
 typedef struct packet {
     unsigned char head[MR_LINK_HEAD];
     uint64_t size; /* of the body */
+    uint64_t piece;
     unsigned char body[MR_LINK_SHORT];
 } packet;
 
@@ -295,13 +301,22 @@ static bool make_room(mpi_link *link, int more) {
     return true;
 }
 
-static int pieces_of(size_t size) {
-    return (int)((size + PIECE - 1) / PIECE);
+static int pieces_of(size_t size, size_t piece) {
+    return (int)((size + piece - 1) / piece);
 }
 
-static int piece_size(size_t size, int piece) {
-    size_t left = size - (size_t)piece * PIECE;
-    return left < PIECE ? (int)left : PIECE;
+static int piece_size(const operation *op, int i) {
+    size_t left = op->event.message.size - (size_t)i * op->piece;
+    return (int)(left < op->piece ? left : op->piece);
+}
+
+static char *piece_at(const operation *op, int i) {
+    return (char *)op->event.message.body + (size_t)i * op->piece;
+}
+
+/* What a head says of its body can be: few pieces that MPI can count. */
+static bool are_pieces(uint64_t size, uint64_t piece) {
+    return piece >= LEAST_PIECE && piece <= PIECE && size / piece < MOST_PIECES;
 }
 
 static void add_request(mpi_link *link, operation *op, MPI_Request request) {
@@ -319,9 +334,10 @@ static bool start_send(mpi_link *link, operation *op, size_t short_size, char *w
     if (code == MPI_SUCCESS) {
         add_request(link, op, request);
     }
-    for (int i = 0; short_size == 0 && code == MPI_SUCCESS && i < pieces_of(m->size); i++) {
-        code = MPI_Isend((char *)m->body + (size_t)i * PIECE, piece_size(m->size, i), MPI_BYTE,
-                         m->peer, link->tag + 1, link->comm, &request);
+    int pieces = short_size == 0 ? pieces_of(m->size, op->piece) : 0;
+    for (int i = 0; code == MPI_SUCCESS && i < pieces; i++) {
+        code = MPI_Isend(piece_at(op, i), piece_size(op, i), MPI_BYTE, m->peer, link->tag + 1,
+                         link->comm, &request);
         if (code == MPI_SUCCESS) {
             add_request(link, op, request);
         }
@@ -331,22 +347,25 @@ static bool start_send(mpi_link *link, operation *op, size_t short_size, char *w
 
 static bool send_unlocked(mpi_link *link, const mr_link_message *m, char *why) {
     size_t short_size = m->size <= MR_LINK_SHORT ? m->size : 0;
-    uint64_t size = m->size;
+    uint64_t size = m->size, least = size / (MOST_PIECES / 2);
+    uint64_t piece = least > link->config.piece ? least : link->config.piece;
     operation *op = calloc(1, sizeof *op);
     unsigned char *bytes = malloc(offsetof(packet, body) + short_size);
-    if (!op || !bytes || !make_room(link, 1 + pieces_of(m->size))) {
+    if (!op || !bytes || !make_room(link, 1 + pieces_of(m->size, piece))) {
         free(op);
         free(bytes);
         snprintf(why, MR_LINK_WHY, "no memory for a message");
         return false;
     }
     memcpy(bytes, m->head, MR_LINK_HEAD);
-    memcpy(bytes + MR_LINK_HEAD, &size, sizeof size);
+    memcpy(bytes + offsetof(packet, size), &size, sizeof size);
+    memcpy(bytes + offsetof(packet, piece), &piece, sizeof piece);
     if (short_size > 0) {
         memcpy(bytes + offsetof(packet, body), m->body, short_size);
     }
     op->event = (mr_link_event){.kind = MR_LINK_GONE, .message = *m};
     op->packet = bytes;
+    op->piece = piece;
     int before = link->n;
     bool sent = start_send(link, op, short_size, why);
     if (link->n == before) { /* what is under way of one that failed is the closing's */
@@ -379,10 +398,10 @@ static bool lose(mr_link_event *event, int peer) {
 static int receive_body(mpi_link *link, operation *op) {
     const mr_link_message *m = &op->event.message;
     int code = MPI_SUCCESS;
-    for (int i = 0; code == MPI_SUCCESS && i < pieces_of(m->size); i++) {
+    for (int i = 0; code == MPI_SUCCESS && i < pieces_of(m->size, op->piece); i++) {
         MPI_Request request;
-        code = MPI_Irecv((char *)m->body + (size_t)i * PIECE, piece_size(m->size, i), MPI_BYTE,
-                         m->peer, link->tag + 1, link->comm, &request);
+        code = MPI_Irecv(piece_at(op, i), piece_size(op, i), MPI_BYTE, m->peer, link->tag + 1,
+                         link->comm, &request);
         if (code == MPI_SUCCESS) {
             add_request(link, op, request);
         }
@@ -396,7 +415,7 @@ static bool take_head(mpi_link *link, const packet *came, int length, int peer,
     size_t behind = (size_t)length - offsetof(packet, body);
     bool is_short = came->size <= MR_LINK_SHORT;
     if ((size_t)length < offsetof(packet, body) || came->size > link->config.max_body ||
-        behind != (is_short ? came->size : 0)) {
+        !are_pieces(came->size, came->piece) || behind != (is_short ? came->size : 0)) {
         return lose(event, peer);
     }
     char *memory = came->size > 0 ? malloc(link->config.room + came->size) : NULL;
@@ -414,12 +433,13 @@ static bool take_head(mpi_link *link, const packet *came, int length, int peer,
         return true;
     }
     operation *op = calloc(1, sizeof *op);
-    if (!op || !make_room(link, pieces_of(came->size))) {
+    if (!op || !make_room(link, pieces_of(came->size, came->piece))) {
         free(op);
         free(memory);
         return lose(event, peer);
     }
     op->event = *event;
+    op->piece = came->piece;
     return receive_body(link, op) != MPI_SUCCESS && lose(event, peer);
 }
 
@@ -577,6 +597,9 @@ static bool open_link(void **out, const mr_link_config *config, char why[MR_LINK
         return false;
     }
     link->config = *config;
+    link->config.piece = config->piece == 0 || config->piece > PIECE ? PIECE
+                         : config->piece < LEAST_PIECE               ? LEAST_PIECE
+                                                                     : config->piece;
     take_turn();
     bool well = join(config, why);
     link->comm = process.comm;

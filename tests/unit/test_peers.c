@@ -132,10 +132,13 @@ static void fork_once(const rank *r) {
 }
 
 static mr_status share(rank *r, const mr_pipeline *pipeline, mr_error *err) {
+    static const char *const pieces[] = {"mpi?piece=4321&linger=60", "mpi?piece=65536&linger=60",
+                                         "mpi?piece=1&linger=60"};
     bool crawls = is(r, "cancelled_sending") && r->launch.rank == 1;
-    const char *fabric = is(r, "paced") ? "mpi?in_flight=2000&rate=20e6&linger=60"
-                         : crawls       ? "mpi?rate=1000&linger=60" /* something waits to be sent */
-                                        : "mpi?linger=60";
+    const char *fabric = is(r, "paced")    ? "mpi?in_flight=2000&rate=20e6&linger=60"
+                         : is(r, "pieces") ? pieces[r->launch.rank % 3]
+                         : crawls ? "mpi?rate=1000&linger=60" /* something waits to be sent */
+                                  : "mpi?linger=60";
     int64_t seed = is(r, "seeds") ? (int64_t)r->launch.rank / 2 : -1;
     int64_t first = is(r, "killed") ? 2 : 3;
     bool cancels = is(r, "cancelled") || is(r, "cancelled_sending");
@@ -496,6 +499,11 @@ TEST(strict_ranks_have_what_they_always_had_and_storage_is_read_once) {
 
 TEST(small_windows_and_a_low_rate_change_nothing) {
     check_strict("paced", "strict", total_bytes, total_bytes);
+}
+
+/* As samples beyond 2 GB go, which an MPI cannot count. Each rank has pieces of another size. */
+TEST(large_samples_go_in_pieces) {
+    check_strict("pieces", "strict", total_bytes, total_bytes);
 }
 
 /* A rank that has delivered all may still have to read for one that is behind: figures that it
