@@ -12,9 +12,10 @@ cmp -s a4 b4 || echo "halves differ"
 says millrace run p.json --quiet --world 3 --rank 0
 # Launchers tell both; the innermost counts, and one alone does not.
 launched() {
-    env "$@" "$MILLRACE" run p.json --quiet --digests c >/dev/null || exit
-    cmp -s a c && echo "rank 0 of 2: $*"
-    cmp -s b c && echo "rank 1 of 2: $*"
+    rm -f c.0 c.1
+    env "$@" "$MILLRACE" run p.json --quiet --digests 'c.{rank}' >/dev/null || exit
+    cmp a c.0 2>/dev/null && echo "rank 0 of 2: $*"
+    cmp b c.1 2>/dev/null && echo "rank 1 of 2: $*"
 }
 launched RANK=1 WORLD_SIZE=2
 launched OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2
