@@ -10,9 +10,10 @@
 #include "errors.h"
 #include "outputs.h"
 #include "simulate_page.h"
+#include "simulate_trace.h"
 
 typedef struct simulate_values {
-    const char *file, *csv, *page;
+    const char *file, *csv, *page, *trace;
 } simulate_values;
 
 /* The last row is being filled; its baseline is that of the "storage" before it. */
@@ -127,11 +128,14 @@ static void read_given(const char *path, char *given, size_t size) {
     }
 }
 
-static mr_status write_page(const simulate_values *v, table *t, mr_error *err) {
+/* given: the document; NULL: as it stands in the file. */
+static mr_status write_page(const simulate_values *v, table *t, const char *given, mr_error *err) {
     size_t size = 0;
-    char given[16 << 10];
-    read_given(v->file, given, sizeof given);
-    char *text = mr_simulate_page(t->rows, t->n, v->file, given, &size);
+    char own[16 << 10];
+    if (!given) {
+        read_given(v->file, own, sizeof own);
+    }
+    char *text = mr_simulate_page(t->rows, t->n, v->file, given ? given : own, &size);
     mr_status status = text ? mr_file_replace(v->page, text, size, err)
                             : mr_fail(err, MR_E_MEMORY, "out of memory");
     free(text);
@@ -139,9 +143,11 @@ static mr_status write_page(const simulate_values *v, table *t, mr_error *err) {
 }
 
 static mr_status check_files(const simulate_values *v, mr_error *err) {
-    const mr_named_file files[] = {
-        {"FILE", v->file, true}, {"--out", v->page, false}, {"--csv", v->csv, false}};
-    return mr_outputs_check(files, 3, err);
+    const mr_named_file files[] = {{"FILE", v->file, true},
+                                   {"--trace", v->trace, true},
+                                   {"--out", v->page, false},
+                                   {"--csv", v->csv, false}};
+    return mr_outputs_check(files, 4, err);
 }
 
 static mr_status open_csv(const simulate_values *v, table *t, mr_error *err) {
@@ -159,31 +165,48 @@ static mr_status open_csv(const simulate_values *v, table *t, mr_error *err) {
 }
 
 /* ---- The command ---- */
+static mr_status simulate(const simulate_values *v, const char *given, table *t, mr_error *err) {
+    mr_status status = given ? mr_simulate(given, strlen(given), take_step, t, err)
+                             : mr_simulate_file(v->file, take_step, t, err);
+    end_row(t);
+    return status;
+}
+
+static mr_status write_files(const simulate_values *v, const char *given, table *t, mr_error *err) {
+    mr_status status = t->no_memory ? mr_fail(err, MR_E_MEMORY, "out of memory") : MR_OK;
+    if (t->csv && (ferror(t->csv) | fclose(t->csv)) != 0) {
+        status = fail_file(v->csv, err);
+    }
+    t->csv = NULL;
+    return status == MR_OK && v->page ? write_page(v, t, given, err) : status;
+}
+
 static int run_simulate(const void *values) {
     const simulate_values *v = values;
     table t = {0};
+    char *given = NULL;
     mr_error err = MR_ERROR_INIT;
     mr_status status = check_files(v, &err);
+    if (status == MR_OK && v->trace) {
+        status = mr_simulate_measured(v->file, v->trace, &given, &err);
+    }
     status = status == MR_OK ? open_csv(v, &t, &err) : status;
     if (status < 0) {
+        free(given);
         return mr_error_print(&err);
     }
-    status = mr_simulate_file(v->file, take_step, &t, &err);
-    end_row(&t);
-    bool simulated = status == MR_OK;
-    if (t.csv && (ferror(t.csv) | fclose(t.csv)) != 0) {
-        status = fail_file(v->csv, &err);
+    status = simulate(v, given, &t, &err);
+    int code = status < 0 ? mr_error_print_document(&err, v->file) : MR_EXIT_OK;
+    if (status == MR_OK) {
+        status = write_files(v, given, &t, &err);
+        code = status < 0 ? mr_error_print(&err) : MR_EXIT_OK;
     }
-    if (status == MR_OK && t.no_memory) {
-        status = mr_fail(&err, MR_E_MEMORY, "out of memory");
-    }
-    if (status == MR_OK && v->page) {
-        status = write_page(v, &t, &err);
+    if (t.csv) {
+        fclose(t.csv);
     }
     free(t.rows);
-    return status == MR_OK ? MR_EXIT_OK
-           : simulated     ? mr_error_print(&err)
-                           : mr_error_print_document(&err, v->file);
+    free(given);
+    return code;
 }
 
 static const mr_option_row operands[] = {
@@ -206,6 +229,12 @@ static const mr_option_row options[] = {
      .kind = MR_OPTION_FILE,
      .offset = offsetof(simulate_values, csv),
      .doc = "Write every step to this file."},
+    {.name = "trace",
+     .argument = "FILE",
+     .kind = MR_OPTION_FILE,
+     .offset = offsetof(simulate_values, trace),
+     .doc = "Take from this trace of a run what the document does not say: sample_bytes, storage "
+            "(what that rank had of it), prepare and train."},
     {.name = NULL},
 };
 
