@@ -38,7 +38,7 @@ grep -ciE 'http|<script|nan|inf"' s.html
 # Rates that a run has measured; what the document says counts first.
 . "$HERE/common.inc"
 photos
-pipeline '"epochs": 4'
+pipeline '"epochs": 200'
 millrace run p.json --quiet --trace t --consume 1ms >/dev/null || exit
 echo '{"samples": 1000, "nodes": [1, 4], "local_batch": 8, "memory": "1MB", "network": "1GB", "storage": "1MB", "ranks_per_node": 2}' >s.json
 says millrace simulate s.json
