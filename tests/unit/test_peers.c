@@ -188,15 +188,30 @@ static mr_status share(rank *r, const mr_pipeline *pipeline, mr_error *err) {
     return status;
 }
 
-/* The program has an MPI of its own, which leaves no room for other threads. */
-static void start_serialized(void) {
+/* ---- An MPI that the program has started ---- */
+enum { SERIALIZED = 2, MULTIPLE = 3 }; /* Open MPI's levels */
+
+static void *of_mpi(const char *name) {
     void *mpi = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
-    void *symbol = mpi ? dlsym(mpi, "MPI_Init_thread") : NULL;
+    return mpi ? dlsym(mpi, name) : NULL;
+}
+
+static void start_mpi(int level) {
+    void *symbol = of_mpi("MPI_Init_thread");
     int (*init)(int *, char ***, int, int *) = NULL;
-    int level = 0;
     memcpy(&init, &symbol, sizeof init);
     if (init) {
-        init(NULL, NULL, 2, &level);
+        init(NULL, NULL, level, &level);
+    }
+}
+
+/* It is the program's to end: what millrace had of it is over, and it is not ended twice. */
+static void end_mpi(void) {
+    void *symbol = of_mpi("MPI_Finalize");
+    int (*finalize)(void) = NULL;
+    memcpy(&finalize, &symbol, sizeof finalize);
+    if (!finalize || finalize() != 0) {
+        exit(4);
     }
 }
 
@@ -223,8 +238,8 @@ static int be_rank(const char *what) {
     r.out = fopen(path, "w");
     mr_pipeline *pipeline = NULL;
     enter_node(&r);
-    if (is(&r, "serialized")) {
-        start_serialized();
+    if (is(&r, "serialized") || is(&r, "started")) {
+        start_mpi(is(&r, "started") ? MULTIPLE : SERIALIZED);
     }
     mr_status status = mr_pipeline_load(&pipeline, document, NULL, &err);
     status = status == MR_OK ? share(&r, pipeline, &err) : status;
@@ -233,6 +248,9 @@ static int be_rank(const char *what) {
     if (is(&r, "serialized")) { /* MPI is not ended, so mpirun ends the others after the first */
         tell_delivered(&r);
         wait_for_all(&r);
+    }
+    if (is(&r, "started")) {
+        end_mpi();
     }
     mr_pipeline_free(pipeline);
     return 0;
@@ -732,6 +750,11 @@ TEST(a_rank_that_is_killed_ends_the_others_with_its_name) {
         CHECK_HAS(g.error, "is gone");
         free(g.in_order);
     }
+}
+
+/* As mpi4py and Horovod do. */
+TEST(an_mpi_that_the_program_has_started_is_used_and_left_to_it) {
+    check_strict("started", "strict", total_bytes, total_bytes);
 }
 
 /* torchrun and the like give ranks, but no MPI. */
