@@ -59,6 +59,12 @@ typedef struct mpi_link {
     bool collected;
 } mpi_link;
 
+/* What is said at the end, to a rank and by it. */
+typedef struct farewell {
+    MPI_Request come, gone;
+    char said;
+} farewell;
+
 /* Of the process, like MPI itself. */
 static struct {
     atomic_flag busy;
@@ -68,6 +74,8 @@ static struct {
     MPI_Comm comm; /* a copy of all ranks' */
     bool has_comm;
     int channels;
+    farewell *farewells; /* of all ranks */
+    char said;
 } process = {.busy = ATOMIC_FLAG_INIT};
 
 /* Held for as long as a call of MPI takes; rarely is there more than one who wants it. */
@@ -102,17 +110,17 @@ static bool fail_with(int code, const char *what, char *why) {
 }
 
 /* ---- The end of MPI ---- */
-/* Receives and sends of all others; false: not all could be begun. */
-static bool begin_meeting(MPI_Request *requests, char *said, int rank, int world) {
+/* False: not all could be begun. */
+static bool begin_farewells(int rank, int world) {
     int code = MPI_SUCCESS;
     for (int r = 0; r < world; r++) {
-        requests[2 * r] = requests[2 * r + 1] = MPI_REQUEST_NULL;
+        farewell *f = &process.farewells[r];
+        *f = (farewell){MPI_REQUEST_NULL, MPI_REQUEST_NULL, 0};
         if (r != rank && code == MPI_SUCCESS) {
-            code = MPI_Irecv(&said[r], 1, MPI_BYTE, r, END_TAG, process.comm, &requests[2 * r]);
+            code = MPI_Irecv(&f->said, 1, MPI_BYTE, r, END_TAG, process.comm, &f->come);
         }
         if (r != rank && code == MPI_SUCCESS) {
-            code =
-                MPI_Isend(&said[rank], 1, MPI_BYTE, r, END_TAG, process.comm, &requests[2 * r + 1]);
+            code = MPI_Isend(&process.said, 1, MPI_BYTE, r, END_TAG, process.comm, &f->gone);
         }
     }
     return code == MPI_SUCCESS;
@@ -130,20 +138,15 @@ static bool is_over(MPI_Request *request) {
 }
 
 /* Everybody tells everybody that it has come to the end, and waits for all, as MPI_Finalize would.
- * False: some cannot be reached. */
+ * False: some cannot be reached. Then MPI may still write to what was begun, so it stays. */
 static bool meet_at_end(void) {
     int rank = 0, world = 0;
     MPI_Comm_rank(process.comm, &rank);
     MPI_Comm_size(process.comm, &world);
-    char *said = calloc((size_t)world, 1);
-    MPI_Request *requests = calloc(2 * (size_t)world, sizeof *requests);
-    bool well = said && requests && begin_meeting(requests, said, rank, world);
-    for (int i = 0; well && i < 2 * world; i++) {
-        well = is_over(&requests[i]);
-    }
-    if (well) { /* else MPI may still write to them */
-        free(requests);
-        free(said);
+    process.farewells = calloc((size_t)world, sizeof *process.farewells);
+    bool well = process.farewells && begin_farewells(rank, world);
+    for (int r = 0; well && r < world; r++) {
+        well = is_over(&process.farewells[r].come) && is_over(&process.farewells[r].gone);
     }
     return well;
 }
