@@ -2,19 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ranks gain that send each other what they keep; writes docs/benchmarks_fabric.md.
 
-    bench/fabric.py [BUILD] [MB] [ROUNDS] [--namespaces]
+    bench/fabric.py [BUILD] [MB] [ROUNDS] [--namespaces] [--only-namespaces]
 
 Open MPI on this machine, through shared memory; --namespaces: also MPICH over TCP between network namespaces, one for each
 rank, whose links (veth) carry 1 GB/s (tc tbf). That needs root, ip, tc and mpirun.mpich; where it cannot be made it is left out.
- storage is slowed down to 100 MB/s for all ranks together (preload/throttle.c). An epoch after the
-first is the difference between a run of 1 epoch and one of 9, over 8; all kinds take turns, and the median counts. The
-model is T = max(bytes from storage / rate, T of the same run with storage that is not slowed down).
+--only-namespaces: that table alone, to the terminal.
+
+Storage is slowed down to 100 MB/s for all ranks together (preload/throttle.c). An epoch after the first is the difference
+between a run of 1 epoch and one of several; all kinds take turns. Figures are those of the fastest round, which was disturbed
+least. The model has no figure of what it predicts but CPU time, which does not depend on who else
+uses the machine: T = max(bytes from storage / rate, bytes that a link carries / its rate, CPU seconds / CPUs).
 """
 import contextlib
 import json
 import math
 import os
-import statistics
+import resource
 import subprocess
 import sys
 import tempfile
@@ -24,7 +27,7 @@ arguments = [word for word in sys.argv[1:] if not word.startswith("--")]
 build = os.path.abspath(arguments[0] if arguments else "build/release")
 megabytes = int(arguments[1]) if len(arguments) > 1 else 100
 rounds = int(arguments[2]) if len(arguments) > 2 else 3
-size, rate, epochs = 100_000, 100e6, 9
+rate, link_rate, cpus = 100e6, 1e9, len(os.sched_getaffinity(0))
 # Liu, Nicolae et al., ThetaGPU, ResNet-50: seconds from the parallel file system and from /dev/shm, by GPUs.
 published = {1: (36247, 15263), 4: (8345, 3852), 8: (4298, 1975), 16: (2709, 1038), 32: (1744, 576), 64: (1209, 364)}
 
@@ -73,121 +76,151 @@ def namespaces(ranks):
         subprocess.run(["ip", "link", "del", bridge], capture_output=True, check=False)
 
 
-def figures_of(paths):
-    """What the ranks have told; None: not all have yet."""
-    lines = []
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
-            lines += [json.loads(line) for line in file if line.startswith("{") and line.endswith("}\n")]
-    return lines if len(lines) == len(paths) else None
+class Data:
+    """Files of one size, that all ranks see; batches that divide them."""
+
+    def __init__(self, folder, name, n, size, batch, epochs):
+        self.folder, self.path, self.n, self.size, self.batch, self.epochs = folder, f"{folder}/{name}", n, size, batch, epochs
+        self.bytes = n * size
+        os.mkdir(self.path)
+        for i in range(n):
+            with open(f"{self.path}/{i:06}.bin", "wb") as out:
+                out.write(i.to_bytes(4, "little") * (size // 4))
 
 
-def finish(command, env, paths):
-    """Waits for ranks, but not long once all have told their figures: MPICH 4.0 over TCP now and then never comes back from MPI_Finalize."""
-    patience = 5
-    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as ranks:
-        while patience > 0 and ranks.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                ranks.wait(timeout=1)
-            patience -= figures_of(paths) is not None
-        ranks.terminate()
-        said = ranks.stderr.read()
-    lines = figures_of(paths)
-    if lines is None:
-        sys.exit(f"{' '.join(command)}: {said}")
-    return lines
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
-def run(folder, ranks, share, fabric, times, throttle):
-    batch = 64 * ranks
-    document = {"source": {"files": {"path": f"{folder}/data", "extensions": []}}, "ops": [], "batch": batch,
+STORE = "store"  # in place of a fabric: all ranks have one store in memory, which is warm after the first epoch
+
+
+def run(data, ranks, share, fabric, times, throttle):
+    """Seconds, bytes from storage, bytes that moved, messages, CPU seconds of all ranks."""
+    document = {"source": {"files": {"path": data.path, "extensions": []}}, "ops": [], "batch": data.batch * ranks,
                 "seed": 1, "remainder": "drop", "share": share}
-    path = f"{folder}/{share}.{ranks}.json"
+    if fabric == STORE:
+        document["ops"] = [{"cache": {"path": f"{data.path}.store", "size": 2 * data.bytes}}]
+    path = f"{data.path}.{share}.{ranks}.json"
     with open(path, "w") as out:
         json.dump(document, out)
     env, command = start(ranks)
     if throttle:
-        command += ["env", f"LD_PRELOAD={folder}/throttle.so", f"THROTTLE_FILE={folder}/clock", f"THROTTLE_RATE={rate}"]
+        command += ["env", f"LD_PRELOAD={data.folder}/throttle.so", f"THROTTLE_FILE={data.folder}/clock", f"THROTTLE_RATE={rate}"]
     # mpirun forwards pieces of lines, and mixes those of several ranks
     own_file = f'exec "$0" "$@" >{path}.${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}'
     command += ["sh", "-c", own_file, f"{build}/millrace", "run", path,
-                "--json", "--quiet", "--no-digest", "--threads", "1", "--io", "pread", "--epochs", str(times)]
-    command += ["--fabric", fabric] if fabric and ranks > 1 else []
-    told = [f"{path}.{rank}" for rank in range(ranks)]
-    for old in told:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(old)
-    lines = finish(command, env, told)
+                "--json", "--quiet", "--no-digest", "--threads", "1", "--io", "pread", "--reads", "4", "--epochs", str(times)]
+    command += ["--fabric", fabric] if fabric and fabric != STORE else []
+    before = cpu_seconds()
+    done = subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {done.returncode} {done.stderr}")
+    lines = []
+    for rank in range(ranks):
+        with open(f"{path}.{rank}", encoding="utf-8") as file:
+            lines += [json.loads(line) for line in file if line.startswith("{")]
     fabrics = [line["fabric"] for line in lines if line.get("fabric")]
     return (max(line["seconds"] for line in lines), sum(line["bytes_read"] for line in lines),
-            sum(f["bytes_in"] for f in fabrics), sum(f["messages"] for f in fabrics))
+            sum(f["bytes_in"] for f in fabrics), sum(f["messages"] for f in fabrics), cpu_seconds() - before)
 
 
-def later_epoch(folder, ranks, share, fabric, throttle):
-    one, many = (run(folder, ranks, share, fabric, times, throttle) for times in (1, epochs))
-    later = [(b - a) / (epochs - 1) for a, b in zip(one, many)]
+def later_epoch(data, ranks, share, fabric, throttle):
+    one, many = (run(data, ranks, share, fabric, times, throttle) for times in (1, data.epochs))
+    later = [(b - a) / (data.epochs - 1) for a, b in zip(one, many)]
     # What was read beyond the whole dataset, once: a rank tells its figures when it is done, and may read for others after that,
     # so those of a short run lack some of the first reading.
-    later[1] = max(0, many[1] - len(os.listdir(f"{folder}/data")) * size) / (epochs - 1)
+    later[1] = max(0, many[1] - data.bytes) / (data.epochs - 1)
     return later
 
 
-def measure(folder, kinds):
+def measure(data, kinds, times=None):
     results = {name: [] for name in kinds}
-    for _ in range(rounds):
+    for _ in range(times or rounds):
         for name, kind in kinds.items():
-            results[name].append(later_epoch(folder, *kind))
-    return {name: [statistics.median(column) for column in zip(*rows)] for name, rows in results.items()}
+            results[name].append(later_epoch(data, *kind))
+    return {name: min(rows, key=lambda row: row[0]) for name, rows in results.items()}
 
 
-def four_ranks(folder, n):
-    ranks, batch = 4, 256
-    whole = n // batch * batch * size
+def four_ranks(data, has_links):
+    ranks, batch = 4, 4 * data.batch
+    steps = data.n // batch
     kinds = {"each reads its files": (ranks, "strict", None, True), "`strict` over MPI": (ranks, "strict", "mpi", True),
-             "`local` over MPI": (ranks, "local", "mpi", True), "each, storage not slowed": (ranks, "strict", None, False),
-             "`strict`, not slowed": (ranks, "strict", "mpi", False), "`local`, not slowed": (ranks, "local", "mpi", False)}
-    found = measure(folder, kinds)
+             "`local` over MPI": (ranks, "local", "mpi", True), "each reads its files, storage not slowed": (ranks, "strict", None, False)}
+    found = measure(data, kinds)
     beta = math.sqrt(1 - 1 / ranks) / math.sqrt(2 * math.pi * batch / ranks)
     moves = {"`strict` over MPI": (ranks - 1) / ranks, "`local` over MPI": beta}
     base = found["each reads its files"][0]
-    unslowed = {"each reads its files": "each, storage not slowed", "`strict` over MPI": "`strict`, not slowed",
-                "`local` over MPI": "`local`, not slowed"}
-    yield f"## An epoch after the first: 4 ranks, {n} files of {size} bytes, batch {batch}, storage 100 MB/s for all together\n"
-    yield "| | seconds | model | off by | times faster | bytes from storage | moved | predicted | messages a step | bytes a message |"
-    yield "|---|---|---|---|---|---|---|---|---|---|"
-    for name, (seconds, read, moved, messages) in found.items():
-        model = max(read / rate, found[unslowed[name]][0]) if name in unslowed else None
-        steps = n // batch
-        words = [name, f"{seconds:.3f}", f"{model:.3f}" if model else "", f"{seconds / model - 1:+.0%}" if model else "",
-                 f"{base / seconds:.1f}", f"{read / whole:.1%}", f"{moved / whole:.1%}",
-                 f"{moves[name]:.1%}" if name in moves else "", f"{messages / steps:.0f}" if messages else "",
-                 f"{moved / messages:.0f}" if messages else ""]
+    yield (f"## An epoch after the first: 4 ranks, {data.n} files of {data.size:,} bytes, batch {batch}, storage 100 MB/s for all together; "
+           f"load {os.getloadavg()[0]:.1f}\n")
+    yield "| | seconds | model | off by | bound by | times faster | bytes from storage | moved | predicted | messages a step | CPU s |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for name, (seconds, read, moved, messages, cpu) in found.items():
+        parts = {"storage": read / rate if kinds[name][3] else 0, "network": moved / ranks / link_rate if has_links else 0,
+                 "CPU": cpu / cpus}
+        bound = max(parts, key=parts.get)
+        words = [name, f"{seconds:.3f}", f"{parts[bound]:.3f}", f"{seconds / parts[bound] - 1:+.0%}", bound,
+                 f"{base / seconds:.1f}", f"{read / data.bytes:.1%}", f"{moved / data.bytes:.1%}",
+                 f"{moves[name]:.1%}" if name in moves else "", f"{messages / steps:.0f}" if messages else "", f"{cpu:.3f}"]
         yield "| " + " | ".join(words) + " |"
 
 
-def over_links(folder, n):
+def against_store(data):
+    """In pairs, one after the other: whoever else uses the machine disturbs both."""
+    yield "\n## Against a warm store on this machine: an epoch after the first, 4 ranks, pairs in turns\n"
+    yield "| | s an epoch | CPU s | speed against the store | by CPU |"
+    yield "|---|---|---|---|---|"
+    rows = {"a store of this machine": STORE, "`strict` over MPI": "mpi", "`local` over MPI": "mpi"}
+    found = measure(data, {name: (4, "local" if "local" in name else "strict", fabric, False) for name, fabric in rows.items()}, 2 * rounds)
+    base = found["a store of this machine"]
+    for name, figures in found.items():
+        yield (f"| {name} | {figures[0]:.4f} | {figures[4]:.3f} | {base[0] / figures[0]:.2f} | {base[4] / figures[4]:.2f} |")
+
+
+def what_moves(folder):
+    """Small files and many steps, so that what is drawn comes near to what is expected."""
+    data = Data(folder, "small", 51_200, 2_000, 64, 3)
+    yield f"\n## What moves: 4 ranks, {data.n:,} files of {data.size:,} bytes, batch 256, {data.epochs} epochs of {data.n // 256} steps\n"
+    yield "| | moved | predicted | off by | bytes from storage, of the set once |"
+    yield "|---|---|---|---|---|"
+    beta = math.sqrt(3 / 4) / math.sqrt(2 * math.pi * 64)
+    for share, predicted in (("strict", 3 / 4), ("local", beta)):
+        _, read, moved, _, _ = run(data, 4, share, "mpi", data.epochs, False)
+        part = moved / data.bytes / data.epochs
+        yield f"| `{share}` | {part:.2%} | {predicted:.2%} | {part / predicted - 1:+.1%} | {read / data.bytes:.1%} |"
+
+
+def over_links(folder):
+    """Files of 1 MB as they are: what is measured is to be the links and the engine, not the cost of many small messages on two CPUs."""
     global start
+    data = Data(folder, "large", 128, 1_000_000, 8, 9)
     try:
         with namespaces(4):
             start = in_namespaces
-            yield ("\n# The same between network namespaces\n\nEach rank has a network namespace of its own; MPICH over TCP, links of 1 GB/s (veth, tc tbf).\n")
-            yield from four_ranks(folder, n)
+            yield ("\n# The same between network namespaces\n\nEach rank has a network namespace of its own; MPICH over TCP, links of 1 GB/s (veth, tc tbf). "
+                   "Files of 1 MB that nobody decodes: 4 ranks share 2 CPUs here, which copy every byte of a TCP connection several times, and small files would measure "
+                   "what messages cost these CPUs rather than the links.\n")
+            yield from four_ranks(data, True)
     except OSError as error:
         print(f"network namespaces cannot be used here, so that table is left out: {error}", file=sys.stderr)
     finally:
         start = in_shared_memory
 
 
-def by_ranks(folder, n):
+def by_ranks(data):
     yield "\n## Liu et al., tables 1 and 2: from slow shared storage and from memory, measured\n"
-    yield "| ranks | from storage, s an epoch | `local` over MPI, s | times |"
-    yield "|---|---|---|---|"
-    for ranks in (2, 4, 8):
-        kinds = {"storage": (ranks, "strict", None, True), "kept": (ranks, "local", "mpi", True)}
-        found = measure(folder, kinds)
+    yield (f"{data.n} files of {data.size:,} bytes, 64 a rank. Storage is the limit of all rows on the left; on the right one rank has one thread, and from 2 on the {cpus} CPUs are the limit. "
+           "The published runs train while they load: their factors are those of training.\n")
+    yield "| ranks | from storage, s an epoch | `local` over MPI, s | times | published, GPUs |"
+    yield "|---|---|---|---|---|"
+    for ranks in (1, 2, 4, 8):
+        kinds = {"storage": (ranks, "strict", None, True), "kept": (ranks, "local", "mpi" if ranks > 1 else STORE, True)}
+        found = measure(data, kinds)
         slow, fast = found["storage"][0], found["kept"][0]
-        yield f"| {ranks} | {slow:.3f} | {fast:.3f} | {slow / fast:.1f} |"
-    yield "\nOne rank has nobody to share with: it reads at the storage's rate in every epoch."
+        theirs = f"{published[ranks][0] / published[ranks][1]:.1f}" if ranks in published else ""
+        yield f"| {ranks} | {slow:.3f} | {fast:.3f} | {slow / fast:.1f} | {theirs} |"
+    yield "\nOne rank has nobody to share with: its memory is a warm store (`cache`)."
 
 
 def simulated(folder):
@@ -215,33 +248,37 @@ def simulated(folder):
            "no such difference below the storage's rate; from memory its GPUs scale without loss (238 s at 64), those of the paper do not (364 s).")
 
 
-def page(folder, n):
-    load = os.getloadavg()[0]
+def machine():
     with open("/proc/cpuinfo") as file:
         cpu = next(line.split(": ")[1].strip() for line in file if line.startswith("model name"))
+    return (f"{cpu}, {cpus} CPUs, all ranks on one machine. Figures are of the fastest of {rounds} rounds. Storage is slowed down "
+            "by a preloaded pread (`bench/preload/throttle.c`), not by a network. The model is T = max(bytes from storage / 100 MB/s, bytes that a link carries / 1 GB/s, "
+            "CPU seconds of all ranks / CPUs): on a machine that others use seconds are longer than it; bytes, messages and CPU seconds hardly differ.\n")
+
+
+def page(folder):
+    n = megabytes * 10 // 512 * 512  # whole batches of 2, 4 and 8 ranks: every epoch has every file
+    data = Data(folder, "data", n, 100_000, 64, 9)
     yield "# Ranks that send each other what they keep, measured\n"
-    yield (f"Made by `bench/fabric.py` (`./dev bench fabric`): {cpu}, {os.cpu_count()} CPUs, Open MPI through shared memory, all on one "
-           f"machine; load {load:.0f} at the start. Medians of {rounds}. Storage is slowed down by a preloaded pread (`bench/preload/throttle.c`), not by a network. "
-           "The model is T = max(bytes from storage / rate, seconds of the same run with storage that is not slowed). On a busy machine seconds vary from run to run by more than the model is off; bytes and messages do not.\n")
-    yield from four_ranks(folder, n)
-    yield from by_ranks(folder, n)
+    yield "Made by `bench/fabric.py` (`./dev bench fabric`): Open MPI through shared memory, " + machine()
+    yield from four_ranks(data, False)
+    yield from against_store(data)
+    yield from what_moves(folder)
+    yield from by_ranks(data)
     yield from simulated(folder)
     if "--namespaces" in sys.argv:
-        yield from over_links(folder, n)
+        yield from over_links(folder)
 
 
 def main():
-    n = megabytes * 1_000_000 // size // 512 * 512  # whole batches of 2, 4 and 8 ranks: every epoch has every file
+    only = "--only-namespaces" in sys.argv
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        os.mkdir(f"{folder}/data")
-        for i in range(n):
-            with open(f"{folder}/data/{i:06}.bin", "wb") as out:
-                out.write(i.to_bytes(4, "little") * (size // 4))
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-D_GNU_SOURCE", f"{here}/preload/throttle.c", "-o", f"{folder}/throttle.so",
                         "-ldl"], check=True)
-        text = "\n".join(page(folder, n)) + "\n"
-    with open(f"{here}/../docs/benchmarks_fabric.md", "w") as out:
-        out.write(text)
+        text = "\n".join(over_links(folder) if only else page(folder)) + "\n"
+    if not only:
+        with open(f"{here}/../docs/benchmarks_fabric.md", "w") as out:
+            out.write(text)
     print(text, end="")
 
 

@@ -31,6 +31,27 @@ char *mr_text_safe(char *buffer, size_t size, const char *text) {
     return buffer;
 }
 
+void mr_text_html(FILE *out, const char *text) {
+    for (; *text; text++) {
+        switch (*text) {
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        default:
+            fputc(*text, out);
+        }
+    }
+}
+
 json_t *mr_json_text(const char *text) {
     if (!text) {
         return json_null();

@@ -12,6 +12,9 @@
  * buffer. */
 char *mr_text_safe(char *buffer, size_t size, const char *text);
 
+/* Writes text as a part of a page or of one of its attributes. */
+void mr_text_html(FILE *out, const char *text);
+
 /* A JSON string of any bytes, made safe likewise; NULL gives null. */
 json_t *mr_json_text(const char *text);
 

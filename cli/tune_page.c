@@ -32,27 +32,6 @@ static const char style[] =
     "td,th{border-color:#2b3138}}";
 
 /* ---- Text ---- */
-static void put_text(FILE *out, const char *text) {
-    for (; *text; text++) {
-        switch (*text) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*text, out);
-        }
-    }
-}
-
 static double number(json_t *row, const char *key) {
     return json_number_value(json_object_get(row, key));
 }
@@ -72,9 +51,9 @@ static double kept_bytes(json_t *row) {
 
 static void put_name(FILE *out, json_t *row) {
     bool keeps = strcmp(text_of(row, "keeps"), "nothing") != 0;
-    put_text(out, text_of(row, "keeps"));
+    mr_text_html(out, text_of(row, "keeps"));
     fputs(keeps ? " behind " : "", out);
-    put_text(out, keeps ? text_of(row, "behind") : "");
+    mr_text_html(out, keeps ? text_of(row, "behind") : "");
 }
 
 /* ---- The picture ---- */
@@ -199,7 +178,7 @@ static void put_measured(FILE *out, json_t *row) {
     put_cold(out, row);
     fprintf(out, "<td>%.3f</td><td>%s</td><td>%s</td><td>", number(row, "first_batch_seconds"),
             mr_text_time(total, sizeof total, number(row, "total_seconds")), even);
-    put_text(out, text_of(row, "bound"));
+    mr_text_html(out, text_of(row, "bound"));
     fputs(is(row, "over_cap") ? ", over a cap</td>" : "</td>", out);
 }
 
@@ -209,15 +188,15 @@ static void put_row(FILE *out, json_t *row) {
             is(row, "chosen")     ? "chosen"
             : is(row, "measured") ? ""
                                   : "left");
-    put_text(out, keeps ? text_of(row, "behind") : "-");
+    mr_text_html(out, keeps ? text_of(row, "behind") : "-");
     fputs("</td><td>", out);
-    put_text(out, text_of(row, "keeps"));
+    mr_text_html(out, text_of(row, "keeps"));
     fputs("</td>", out);
     if (is(row, "measured")) {
         put_measured(out, row);
     } else {
         fputs("<td colspan=\"11\">", out);
-        put_text(out, text_of(row, "why"));
+        mr_text_html(out, text_of(row, "why"));
         fputs("</td>", out);
     }
     fputs("</tr>\n", out);
@@ -241,9 +220,9 @@ static void put_page(FILE *out, json_t *result, const char *title) {
     json_t *rows = json_object_get(result, "strategies");
     fprintf(out, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
                  "content=\"width=device-width\"><title>");
-    put_text(out, mr_text_safe(safe, sizeof safe, title));
+    mr_text_html(out, mr_text_safe(safe, sizeof safe, title));
     fprintf(out, "</title><style>%s</style>\n<h1>Which steps once: ", style);
-    put_text(out, safe);
+    mr_text_html(out, safe);
     fprintf(out,
             "</h1>\n<p>%s samples, %.0f epochs. Measured on %s of them, %g s each; times and sizes "
             "are reckoned for all in proportion.</p>\n",

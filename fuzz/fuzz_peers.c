@@ -4,7 +4,8 @@
  * waits is answered in the end, and bytes are taken only as they were sent.
  *
  * A message of the input: rank, kind, what is right about it, item, form, length, then its bytes.
- */
+ * Two kinds are none: the plan says what a rank will ask for (the bytes are items), and this rank
+ * asks for more of its own. So pushes come before it is asked for what they bring, and after. */
 #include "../tests/peers_rig.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -15,6 +16,7 @@ static void want(bool condition) {
     }
 }
 
+enum { FORESEE = 12, ASK_MORE, KINDS };
 enum { HASH_IS_RIGHT = 1, MAGIC_IS_WRONG = 2, ITEM_IS_LARGE = 4, BEYOND = 8, MOST = 4096 };
 
 typedef struct given {
@@ -24,7 +26,28 @@ typedef struct given {
 } given;
 
 static given gifts[MOST];
-static int n_gifts;
+static int n_gifts, n_asked;
+
+static void ask_until(peers_rig *r, int n) {
+    int first = n_asked;
+    n_asked = n < RIG_FILES ? n : RIG_FILES;
+    for (int i = first; i < n_asked; i++) {
+        r->loads[i] = (mr_load){.block.number = i, .dataset = &r->children.list[0].dataset};
+        r->list[i] = &r->loads[i];
+    }
+    want(mr_intake_plan(&r->intake, r->list + first, n_asked - first));
+    while (mr_intake_ask_one(&r->intake)) {
+    }
+}
+
+/* Items beyond those that there are are the plan's own, so none are. */
+static void foresee(peers_rig *r, int32_t rank, const uint8_t *bytes, size_t n) {
+    int64_t items[256];
+    for (size_t i = 0; i < n && i < 256; i++) {
+        items[i] = bytes[i] % RIG_FILES;
+    }
+    mr_peers_foresee(r->peers, rank, items, (int64_t)(n < 256 ? n : 256));
+}
 
 static void note_gift(const head *h, const uint8_t *body, size_t size) {
     if ((h->kind == GIVE || h->kind == PUSH) && n_gifts < MOST) {
@@ -56,7 +79,7 @@ static const uint8_t *say_one(peers_rig *r, const uint8_t *at, const uint8_t *en
     }
     size_t size = (size_t)at[5] * ((at[2] & BEYOND) ? 32 : 1);
     int32_t from = 1 + at[0] % (RIG_WORLD - 1);
-    head h = {.magic = MAGIC, .kind = at[1] % 12, .item = (int8_t)at[3], .form = at[4] % 4};
+    head h = {.magic = MAGIC, .kind = at[1] % KINDS, .item = (int8_t)at[3], .form = at[4] % 4};
     const uint8_t *body = at + HEAD;
     size = size < (size_t)(end - body) ? size : (size_t)(end - body);
     h.magic += (at[2] & MAGIC_IS_WRONG) ? 1 : 0;
@@ -66,8 +89,14 @@ static const uint8_t *say_one(peers_rig *r, const uint8_t *at, const uint8_t *en
         h.hash[0] = hash.low;
         h.hash[1] = hash.high;
     }
-    note_gift(&h, body, size);
-    rig_say(r, from, &h, body, size);
+    if (h.kind == FORESEE) {
+        foresee(r, from, body, size);
+    } else if (h.kind == ASK_MORE) {
+        ask_until(r, n_asked + 1 + at[3] % 4);
+    } else {
+        note_gift(&h, body, size);
+        rig_say(r, from, &h, body, size);
+    }
     return body + size;
 }
 
@@ -79,11 +108,12 @@ static bool is_heard(peers_rig *r) {
 }
 
 static void play(peers_rig *r, const uint8_t *data, size_t size) {
-    n_gifts = 0;
-    rig_ask(r, RIG_FILES);
+    n_gifts = n_asked = 0;
+    ask_until(r, RIG_FILES / 2);
     for (const uint8_t *at = data; at < data + size;) {
         at = say_one(r, at, data + size);
     }
+    ask_until(r, RIG_FILES);
     while (!is_heard(r)) {
         rig_nap();
     }
@@ -100,7 +130,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         want(rig_open_data(&data_of_all, "\"replicas\": 2"));
         is_open = true;
     }
-    peers_rig r = data_of_all; /* files and plan stay */
+    peers_rig r = data_of_all;       /* files and plan stay */
+    r.url = "mpi?linger=0&push=500"; /* so that the window is met, too */
     want(mr_tracks_init(&r.tracks, 4, 0, 1, 0) && rig_open_peers(&r));
     play(&r, data, size);
     mr_peer_origin.stop(r.peers);

@@ -14,12 +14,14 @@ typedef struct launcher {
 } launcher;
 
 /* The innermost first: mpirun inside a job of Slurm, torchrun inside either. Slurm sets the count
- * of a step for what srun starts, not for the script itself. Ray Train and Horovod set those that
- * torchrun sets. */
+ * of a step for what srun starts, not for the script itself; with --mpi=pmix, which Open MPI uses,
+ * PMIx tells the rank, with --mpi=pmi2 it is as under MPICH's mpirun. Ray Train and Horovod set
+ * those that torchrun sets. */
 static const launcher launchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", MR_MPI_NONE},
     {"mpirun (Open MPI)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", MR_MPI_OPEN},
     {"mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", MR_MPI_MPICH},
+    {"srun (PMIx)", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", MR_MPI_OPEN},
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", MR_MPI_NONE},
 };
 enum { N_LAUNCHERS = sizeof launchers / sizeof *launchers };

@@ -13,7 +13,7 @@
 
 #include <millrace/types.h>
 
-#define MR_LINK_ABI 1
+#define MR_LINK_ABI 2
 enum { MR_LINK_HEAD = 64, MR_LINK_WHY = 400, MR_LINK_SHORT = 8 << 10 };
 
 typedef struct mr_link_message {
@@ -40,6 +40,7 @@ typedef struct mr_link_config {
     int32_t rank, world; /* as the run has them; other figures of the launcher's are refused */
     size_t room;         /* before bodies that come */
     size_t max_body;     /* longer ones that come are a failure of their sender */
+    size_t piece;        /* the most that the network is given at once of a body; 0: 1 GB */
     double timeout;      /* seconds for open and collect */
 } mr_link_config;
 

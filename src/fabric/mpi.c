@@ -2,10 +2,10 @@
 /* mpi.c - a link over MPI: a module, see link.h. Built once for each MPI that there is.
  *
  * Two-sided and non-blocking: a message is its head with a short body behind it, or a head and then
- * the body in pieces below 2 GB. Receives of heads are posted ahead from anybody and looked at in
- * the order in which they were posted, so bodies are asked for in the order in which they were
- * sent, and tags need not tell them apart. One-sided access would need the other side's help on
- * most networks anyway.
+ * the body in pieces, below 2 GB, that are as large as the head says. Receives of heads are posted
+ * ahead from anybody and looked at in the order in which they were posted, so bodies are asked for
+ * in the order in which they were sent, and tags need not tell them apart. One-sided access would
+ * need the other side's help on most networks anyway.
  *
  * MPI is the process's: what is said of it here once (the communicator, who started it) is too. A
  * link is a channel, a pair of tags, so that several can be open and end in any order; links are
@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEADS = 16, PIECE = 1 << 30, CHANNELS = 4096 };
+enum { HEADS = 16, CHANNELS = 4096, END_TAG = 2 * CHANNELS + 1 };
+
+/* Bytes of a piece, and how many a body may have: Open MPI cannot tell more than 65,536 messages
+ * apart that are on their way between two ranks. */
+enum { PIECE = 1 << 30, LEAST_PIECE = 4 << 10, MOST_PIECES = 4096 };
 
 /* A message on its way. */
 typedef struct operation {
     mr_link_event event;
+    size_t piece;          /* bytes */
     int left;              /* pieces */
     unsigned char *packet; /* head and short body of one that is sent */
 } operation;
@@ -33,6 +39,7 @@ typedef struct operation {
 typedef struct packet {
     unsigned char head[MR_LINK_HEAD];
     uint64_t size; /* of the body */
+    uint64_t piece;
     unsigned char body[MR_LINK_SHORT];
 } packet;
 
@@ -52,6 +59,12 @@ typedef struct mpi_link {
     bool collected;
 } mpi_link;
 
+/* What is said at the end, to a rank and by it. */
+typedef struct farewell {
+    MPI_Request come, gone;
+    char said;
+} farewell;
+
 /* Of the process, like MPI itself. */
 static struct {
     atomic_flag busy;
@@ -61,6 +74,8 @@ static struct {
     MPI_Comm comm; /* a copy of all ranks' */
     bool has_comm;
     int channels;
+    farewell *farewells; /* of all ranks */
+    char said;
 } process = {.busy = ATOMIC_FLAG_INIT};
 
 /* Held for as long as a call of MPI takes; rarely is there more than one who wants it. */
@@ -94,16 +109,92 @@ static bool fail_with(int code, const char *what, char *why) {
     return false;
 }
 
-/* ---- MPI itself ---- */
-/* A process that ends without it makes mpirun end the others. */
-static void finalize(void) {
-    int over = 0;
-    if (process.pid == getpid() && !process.broken && MPI_Finalized(&over) == MPI_SUCCESS &&
-        !over) {
-        MPI_Finalize();
+/* ---- The end of MPI ---- */
+/* False: not all could be begun. */
+static bool begin_farewells(int rank, int world) {
+    int code = MPI_SUCCESS;
+    for (int r = 0; r < world; r++) {
+        farewell *f = &process.farewells[r];
+        *f = (farewell){MPI_REQUEST_NULL, MPI_REQUEST_NULL, 0};
+        if (r != rank && code == MPI_SUCCESS) {
+            code = MPI_Irecv(&f->said, 1, MPI_BYTE, r, END_TAG, process.comm, &f->come);
+        }
+        if (r != rank && code == MPI_SUCCESS) {
+            code = MPI_Isend(&process.said, 1, MPI_BYTE, r, END_TAG, process.comm, &f->gone);
+        }
+    }
+    return code == MPI_SUCCESS;
+}
+
+static bool is_over(MPI_Request *request) {
+    int done = 0, code = MPI_SUCCESS;
+    while (code == MPI_SUCCESS && !done) {
+        code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (!done) {
+            rest();
+        }
+    }
+    return done;
+}
+
+/* Everybody tells everybody that it has come to the end, and waits for all, as MPI_Finalize would.
+ * False: some cannot be reached. Then MPI may still write to what was begun, so it stays. */
+static bool meet_at_end(void) {
+    int rank = 0, world = 0;
+    MPI_Comm_rank(process.comm, &rank);
+    MPI_Comm_size(process.comm, &world);
+    process.farewells = calloc((size_t)world, sizeof *process.farewells);
+    bool well = process.farewells && begin_farewells(rank, world);
+    for (int r = 0; well && r < world; r++) {
+        well = is_over(&process.farewells[r].come) && is_over(&process.farewells[r].gone);
+    }
+    return well;
+}
+
+/* MPICH over UCX (4.0) waits in MPI_Finalize until the others have confirmed what was sent to them,
+ * but one whose own was confirmed looks at no message any more: who comes later waits for ever. A
+ * rank confirms in any call of MPI. So between the first who is in MPI_Finalize and the last nobody
+ * may make another call: all have met, so nobody needs one, and a pause is longer than the last
+ * look of those who have not noticed yet. */
+static void be_silent(void) {
+    const struct timespec pause = {0, 250000000};
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int n = 0;
+    MPI_Get_library_version(version, &n);
+    if (strstr(version, "ch4:ucx")) {
+        nanosleep(&pause, NULL);
     }
 }
 
+/* All ranks are at the end: what MPI still has to do is done soon, or never. */
+static void *end_at_last(void *status) {
+    const struct timespec longest = {30, 0};
+    nanosleep(&longest, NULL);
+    fflush(NULL);
+    _exit((int)(intptr_t)status);
+}
+
+/* A process that ends without it makes mpirun end the others. */
+static void finalize(int status, void *unused) {
+    int over = 0;
+    pthread_t watch;
+    (void)unused;
+    if (process.pid != getpid() || process.broken || MPI_Finalized(&over) != MPI_SUCCESS || over) {
+        return;
+    }
+    if (process.has_comm) {
+        if (!meet_at_end()) {
+            return;
+        }
+        be_silent();
+        if (pthread_create(&watch, NULL, end_at_last, (void *)(intptr_t)status) == 0) {
+            pthread_detach(watch);
+        }
+    }
+    MPI_Finalize();
+}
+
+/* ---- MPI itself ---- */
 static bool start_mpi(char *why) {
     int level = 0;
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
@@ -112,7 +203,7 @@ static bool start_mpi(char *why) {
     }
     process.ours = true;
     process.pid = getpid();
-    atexit(finalize);
+    on_exit(finalize, NULL);
     if (level < MPI_THREAD_SERIALIZED) {
         snprintf(why, MR_LINK_WHY, "this MPI allows no thread but the first to send messages");
         return false;
@@ -213,13 +304,22 @@ static bool make_room(mpi_link *link, int more) {
     return true;
 }
 
-static int pieces_of(size_t size) {
-    return (int)((size + PIECE - 1) / PIECE);
+static int pieces_of(size_t size, size_t piece) {
+    return (int)((size + piece - 1) / piece);
 }
 
-static int piece_size(size_t size, int piece) {
-    size_t left = size - (size_t)piece * PIECE;
-    return left < PIECE ? (int)left : PIECE;
+static int piece_size(const operation *op, int i) {
+    size_t left = op->event.message.size - (size_t)i * op->piece;
+    return (int)(left < op->piece ? left : op->piece);
+}
+
+static char *piece_at(const operation *op, int i) {
+    return (char *)op->event.message.body + (size_t)i * op->piece;
+}
+
+/* What a head says of its body can be: few pieces that MPI can count. */
+static bool are_pieces(uint64_t size, uint64_t piece) {
+    return piece >= LEAST_PIECE && piece <= PIECE && size / piece < MOST_PIECES;
 }
 
 static void add_request(mpi_link *link, operation *op, MPI_Request request) {
@@ -237,9 +337,10 @@ static bool start_send(mpi_link *link, operation *op, size_t short_size, char *w
     if (code == MPI_SUCCESS) {
         add_request(link, op, request);
     }
-    for (int i = 0; short_size == 0 && code == MPI_SUCCESS && i < pieces_of(m->size); i++) {
-        code = MPI_Isend((char *)m->body + (size_t)i * PIECE, piece_size(m->size, i), MPI_BYTE,
-                         m->peer, link->tag + 1, link->comm, &request);
+    int pieces = short_size == 0 ? pieces_of(m->size, op->piece) : 0;
+    for (int i = 0; code == MPI_SUCCESS && i < pieces; i++) {
+        code = MPI_Isend(piece_at(op, i), piece_size(op, i), MPI_BYTE, m->peer, link->tag + 1,
+                         link->comm, &request);
         if (code == MPI_SUCCESS) {
             add_request(link, op, request);
         }
@@ -249,22 +350,25 @@ static bool start_send(mpi_link *link, operation *op, size_t short_size, char *w
 
 static bool send_unlocked(mpi_link *link, const mr_link_message *m, char *why) {
     size_t short_size = m->size <= MR_LINK_SHORT ? m->size : 0;
-    uint64_t size = m->size;
+    uint64_t size = m->size, least = size / (MOST_PIECES / 2);
+    uint64_t piece = least > link->config.piece ? least : link->config.piece;
     operation *op = calloc(1, sizeof *op);
     unsigned char *bytes = malloc(offsetof(packet, body) + short_size);
-    if (!op || !bytes || !make_room(link, 1 + pieces_of(m->size))) {
+    if (!op || !bytes || !make_room(link, 1 + pieces_of(m->size, piece))) {
         free(op);
         free(bytes);
         snprintf(why, MR_LINK_WHY, "no memory for a message");
         return false;
     }
     memcpy(bytes, m->head, MR_LINK_HEAD);
-    memcpy(bytes + MR_LINK_HEAD, &size, sizeof size);
+    memcpy(bytes + offsetof(packet, size), &size, sizeof size);
+    memcpy(bytes + offsetof(packet, piece), &piece, sizeof piece);
     if (short_size > 0) {
         memcpy(bytes + offsetof(packet, body), m->body, short_size);
     }
     op->event = (mr_link_event){.kind = MR_LINK_GONE, .message = *m};
     op->packet = bytes;
+    op->piece = piece;
     int before = link->n;
     bool sent = start_send(link, op, short_size, why);
     if (link->n == before) { /* what is under way of one that failed is the closing's */
@@ -297,10 +401,10 @@ static bool lose(mr_link_event *event, int peer) {
 static int receive_body(mpi_link *link, operation *op) {
     const mr_link_message *m = &op->event.message;
     int code = MPI_SUCCESS;
-    for (int i = 0; code == MPI_SUCCESS && i < pieces_of(m->size); i++) {
+    for (int i = 0; code == MPI_SUCCESS && i < pieces_of(m->size, op->piece); i++) {
         MPI_Request request;
-        code = MPI_Irecv((char *)m->body + (size_t)i * PIECE, piece_size(m->size, i), MPI_BYTE,
-                         m->peer, link->tag + 1, link->comm, &request);
+        code = MPI_Irecv(piece_at(op, i), piece_size(op, i), MPI_BYTE, m->peer, link->tag + 1,
+                         link->comm, &request);
         if (code == MPI_SUCCESS) {
             add_request(link, op, request);
         }
@@ -314,7 +418,7 @@ static bool take_head(mpi_link *link, const packet *came, int length, int peer,
     size_t behind = (size_t)length - offsetof(packet, body);
     bool is_short = came->size <= MR_LINK_SHORT;
     if ((size_t)length < offsetof(packet, body) || came->size > link->config.max_body ||
-        behind != (is_short ? came->size : 0)) {
+        !are_pieces(came->size, came->piece) || behind != (is_short ? came->size : 0)) {
         return lose(event, peer);
     }
     char *memory = came->size > 0 ? malloc(link->config.room + came->size) : NULL;
@@ -332,12 +436,13 @@ static bool take_head(mpi_link *link, const packet *came, int length, int peer,
         return true;
     }
     operation *op = calloc(1, sizeof *op);
-    if (!op || !make_room(link, pieces_of(came->size))) {
+    if (!op || !make_room(link, pieces_of(came->size, came->piece))) {
         free(op);
         free(memory);
         return lose(event, peer);
     }
     op->event = *event;
+    op->piece = came->piece;
     return receive_body(link, op) != MPI_SUCCESS && lose(event, peer);
 }
 
@@ -495,6 +600,9 @@ static bool open_link(void **out, const mr_link_config *config, char why[MR_LINK
         return false;
     }
     link->config = *config;
+    link->config.piece = config->piece == 0 || config->piece > PIECE ? PIECE
+                         : config->piece < LEAST_PIECE               ? LEAST_PIECE
+                                                                     : config->piece;
     take_turn();
     bool well = join(config, why);
     link->comm = process.comm;

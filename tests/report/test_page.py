@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report's page in a browser: it draws itself without errors, in light and dark and on a phone, and
 its figures are those of the spans. Pictures of it are left in build/report."""
+import html
+import json
 import os
 import re
 import shutil
@@ -194,3 +196,58 @@ def test_names_of_files_are_text_alone(made, tmp_path):
     text, console = browser("--dump-dom", page=str(tmp_path / "page.html"))
     page = Figures(text)
     assert console == [] and page.ready == "yes" and "verdict" in page.sections
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    """Three batches on nodes that stand in no order, so that all charts have several curves."""
+    folder = tmp_path_factory.mktemp("simulate")
+    (folder / "s.json").write_text("""{"samples": 1281167, "sample_bytes": 117000, "nodes": [1, 256, 16, 4, 64],
+        "local_batch": [32, 64, 128], "memory": "100GB", "storage": "2.8GB", "network": "12.5GB", "prepare": 3200,
+        "train": 710, "steps": 8}""")
+    subprocess.run([MILLRACE, "simulate", "s.json", "-o", "page.html"], check=True, capture_output=True, cwd=folder)
+    return folder
+
+
+@pytest.mark.parametrize("name,width,options", [
+    ("light", 1400, []), ("dark", 1400, ["--blink-settings=preferredColorScheme=0"]), ("phone", PHONE, [])])
+def test_a_simulation_draws(simulated, name, width, options):
+    os.makedirs(PICTURES, exist_ok=True)
+    picture = os.path.join(PICTURES, f"simulate-{name}.png")
+    size = (max(width, 500), 2600)
+    page = in_frame(simulated, "page.html", PHONE, size[1]) if name == "phone" else str(simulated / "page.html")
+    _, console = browser(f"--window-size={size[0]},{size[1]}", f"--screenshot={picture}", *options, page=page)
+    assert console == []
+    with Image.open(picture) as image:
+        corner = image.convert("RGB").getpixel((2, 2))
+        colours = image.convert("RGB").getcolors(1 << 20)
+    assert (sum(corner) < 150) == (name == "dark")
+    assert len(colours) > 60
+
+
+def test_what_a_simulation_draws_lies_inside_its_charts(simulated):
+    """Texts too; and curves go from left to right."""
+    page = simulated / "measured.html"
+    page.write_text((simulated / "page.html").read_text().replace("</html>", """<script>
+        let bad = []
+        for (const svg of document.querySelectorAll("figure>svg")) {
+          const frame = svg.getBoundingClientRect()
+          for (const part of svg.children) {
+            const box = part.getBoundingClientRect()
+            if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
+              bad.push(part.outerHTML)
+          }
+          for (const line of svg.querySelectorAll("path.line")) {
+            const x = [...line.getAttribute("d").matchAll(/[ML]([0-9.]+)/g)].map(m => +m[1])
+            if (!x.length || x.some((v, i) => i && v <= x[i - 1])) bad.push(line.outerHTML)
+          }
+        }
+        const narrow = document.documentElement.scrollWidth
+        document.title = JSON.stringify([document.querySelectorAll("figure>svg").length, bad.slice(0, 3), narrow])
+        if (parent != window) parent.postMessage(document.title, "*")</script></html>"""))
+    text, console = browser("--dump-dom", "--window-size=1400,2600", page=str(page))
+    charts, bad, _ = json.loads(html.unescape(re.search("<title>(.*?)</title>", text).group(1)))
+    assert console == [] and charts == 3 * 9 + 1 and bad == []
+    text, _ = browser("--dump-dom", "--window-size=500,2000", page=in_frame(simulated, page.name, PHONE, 2000))
+    charts, bad, width = json.loads(html.unescape(re.search("<title>(.*?)</title>", text).group(1)))
+    assert bad == [] and width <= PHONE

@@ -132,10 +132,13 @@ static void fork_once(const rank *r) {
 }
 
 static mr_status share(rank *r, const mr_pipeline *pipeline, mr_error *err) {
+    static const char *const pieces[] = {"mpi?piece=4321&linger=60", "mpi?piece=65536&linger=60",
+                                         "mpi?piece=1&linger=60"};
     bool crawls = is(r, "cancelled_sending") && r->launch.rank == 1;
-    const char *fabric = is(r, "paced") ? "mpi?in_flight=2000&rate=20e6&linger=60"
-                         : crawls       ? "mpi?rate=1000&linger=60" /* something waits to be sent */
-                                        : "mpi?linger=60";
+    const char *fabric = is(r, "paced")    ? "mpi?in_flight=2000&rate=20e6&linger=60"
+                         : is(r, "pieces") ? pieces[r->launch.rank % 3]
+                         : crawls ? "mpi?rate=1000&linger=60" /* something waits to be sent */
+                                  : "mpi?linger=60";
     int64_t seed = is(r, "seeds") ? (int64_t)r->launch.rank / 2 : -1;
     int64_t first = is(r, "killed") ? 2 : 3;
     bool cancels = is(r, "cancelled") || is(r, "cancelled_sending");
@@ -185,15 +188,30 @@ static mr_status share(rank *r, const mr_pipeline *pipeline, mr_error *err) {
     return status;
 }
 
-/* The program has an MPI of its own, which leaves no room for other threads. */
-static void start_serialized(void) {
+/* ---- An MPI that the program has started ---- */
+enum { SERIALIZED = 2, MULTIPLE = 3 }; /* Open MPI's levels */
+
+static void *of_mpi(const char *name) {
     void *mpi = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
-    void *symbol = mpi ? dlsym(mpi, "MPI_Init_thread") : NULL;
+    return mpi ? dlsym(mpi, name) : NULL;
+}
+
+static void start_mpi(int level) {
+    void *symbol = of_mpi("MPI_Init_thread");
     int (*init)(int *, char ***, int, int *) = NULL;
-    int level = 0;
     memcpy(&init, &symbol, sizeof init);
     if (init) {
-        init(NULL, NULL, 2, &level);
+        init(NULL, NULL, level, &level);
+    }
+}
+
+/* It is the program's to end: what millrace had of it is over, and it is not ended twice. */
+static void end_mpi(void) {
+    void *symbol = of_mpi("MPI_Finalize");
+    int (*finalize)(void) = NULL;
+    memcpy(&finalize, &symbol, sizeof finalize);
+    if (!finalize || finalize() != 0) {
+        exit(4);
     }
 }
 
@@ -220,8 +238,8 @@ static int be_rank(const char *what) {
     r.out = fopen(path, "w");
     mr_pipeline *pipeline = NULL;
     enter_node(&r);
-    if (is(&r, "serialized")) {
-        start_serialized();
+    if (is(&r, "serialized") || is(&r, "started")) {
+        start_mpi(is(&r, "started") ? MULTIPLE : SERIALIZED);
     }
     mr_status status = mr_pipeline_load(&pipeline, document, NULL, &err);
     status = status == MR_OK ? share(&r, pipeline, &err) : status;
@@ -230,6 +248,9 @@ static int be_rank(const char *what) {
     if (is(&r, "serialized")) { /* MPI is not ended, so mpirun ends the others after the first */
         tell_delivered(&r);
         wait_for_all(&r);
+    }
+    if (is(&r, "started")) {
+        end_mpi();
     }
     mr_pipeline_free(pipeline);
     return 0;
@@ -498,6 +519,11 @@ TEST(small_windows_and_a_low_rate_change_nothing) {
     check_strict("paced", "strict", total_bytes, total_bytes);
 }
 
+/* As samples beyond 2 GB go, which an MPI cannot count. Each rank has pieces of another size. */
+TEST(large_samples_go_in_pieces) {
+    check_strict("pieces", "strict", total_bytes, total_bytes);
+}
+
 /* A rank that has delivered all may still have to read for one that is behind: figures that it
  * gives before that lack those reads, and all of them together are the whole dataset, once. */
 TEST(a_rank_that_is_done_still_reads_for_one_that_is_behind) {
@@ -724,6 +750,11 @@ TEST(a_rank_that_is_killed_ends_the_others_with_its_name) {
         CHECK_HAS(g.error, "is gone");
         free(g.in_order);
     }
+}
+
+/* As mpi4py and Horovod do. */
+TEST(an_mpi_that_the_program_has_started_is_used_and_left_to_it) {
+    check_strict("started", "strict", total_bytes, total_bytes);
 }
 
 /* torchrun and the like give ranks, but no MPI. */

@@ -26,6 +26,7 @@ static mr_status open_link(mr_peers *x, mr_error *err) {
                                    .world = x->config.world,
                                    .room = ROOM,
                                    .max_body = (size_t)1 << 40,
+                                   .piece = x->piece,
                                    .timeout = x->patience};
     x->module.class = x->config.link;
     if (!x->config.link) {

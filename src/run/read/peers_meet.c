@@ -18,20 +18,21 @@ bool mr_peers_is_url(const char *url) {
 
 /* Options that are bytes of something, until all of the URL is read. */
 typedef struct amounts {
-    double in_flight, push;
+    double in_flight, push, piece;
 } amounts;
 
 static double *option_of(mr_peers *x, const char *name, size_t length, amounts *own) {
     return length == 9 && strncmp(name, "in_flight", 9) == 0 ? &own->in_flight
            : length == 4 && strncmp(name, "push", 4) == 0    ? &own->push
+           : length == 5 && strncmp(name, "piece", 5) == 0   ? &own->piece
            : length == 4 && strncmp(name, "rate", 4) == 0    ? &x->rate
            : length == 6 && strncmp(name, "linger", 6) == 0  ? &x->patience_at_end
            : length == 7 && strncmp(name, "timeout", 7) == 0 ? &x->patience
                                                              : NULL;
 }
 
-/* mpi?in_flight=BYTES&push=BYTES&rate=BYTES&timeout=SECONDS&linger=SECONDS. Who pushes lists all
- * ranks' samples, which takes longer than it saves where there are many. */
+/* mpi?in_flight=BYTES&push=BYTES&piece=BYTES&rate=BYTES&timeout=SECONDS&linger=SECONDS. Who pushes
+ * lists all ranks' samples, which takes longer than it saves where there are many. */
 mr_status mr_peers_read_url(mr_peers *x, mr_error *err) {
     enum { MOST_RANKS = 64 };
     amounts own = {.in_flight = 64e6, .push = x->config.world <= MOST_RANKS ? 32e6 : 0};
@@ -46,14 +47,15 @@ mr_status mr_peers_read_url(mr_peers *x, mr_error *err) {
         if (!option || end == is + 1 || (*end && *end != '&') || !(value >= 0)) {
             mr_fail(err, MR_E_PARAM, "the fabric \"%s\" cannot be understood", x->config.url);
             mr_hint(err,
-                    "mpi?in_flight=64e6&push=32e6&rate=500e6&timeout=60&linger=5: bytes, bytes, "
-                    "bytes a second, seconds, seconds");
+                    "mpi?in_flight=64e6&push=32e6&piece=1e9&rate=500e6&timeout=60&linger=5: bytes, "
+                    "bytes, bytes, bytes a second, seconds, seconds");
             return MR_E_PARAM;
         }
         *option = value;
         at = *end ? end : NULL;
     }
     x->max_in_flight = (int64_t)own.in_flight;
+    x->piece = own.piece < 1e9 ? (size_t)own.piece : 0;
     x->window = (int64_t)own.push / (x->config.world > 1 ? x->config.world - 1 : 1);
     return MR_OK;
 }

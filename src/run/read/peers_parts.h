@@ -121,6 +121,7 @@ struct mr_peers {
     void *link;
     mr_threads speaker, readers;
     int64_t max_in_flight;
+    size_t piece;   /* the most that the link gives its network at once; 0: as it likes */
     int64_t window; /* bytes that a rank has pushed to another and that are not taken yet */
     double rate, patience, patience_at_end, paid_until;
 
