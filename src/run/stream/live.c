@@ -24,6 +24,7 @@ struct mr_live {
     int64_t news, replays; /* of a usual step */
     mr_feed *feed;
     mr_spill *spill; /* NULL: none */
+    mr_relay *relay; /* NULL: every rank reads what it needs */
     mr_decisions *decisions;
 
     int64_t position;                   /* the next step to be planned begins here */
@@ -143,23 +144,63 @@ static mr_status open_spill(mr_live *live, mr_error *err) {
     return mr_spill_open(&live->spill, &config, err);
 }
 
+static bool leaves_out(const mr_live *live) {
+    const mr_rate_options *o = &mr_decisions_rate(live->decisions)->options;
+    return o->early == MR_EARLY_THIN || o->early == MR_EARLY_DROP_OLDEST;
+}
+
+/* Which partitions steps need: all, unless they are whole rounds and nothing is shown again. */
+static mr_merge_share needed(const mr_live *live) {
+    const mr_live_config *c = &live->config;
+    mr_merge_share share =
+        mr_merge_share_of(&live->merge, live->position, live->news, c->world, c->rank);
+    if (live->replays > 0 || leaves_out(live)) {
+        share.first_partition = 0;
+        share.end_partition = live->merge.partitions;
+    }
+    return share;
+}
+
+/* A rank that needs its own partitions alone has nothing to do with others. */
+static mr_status open_relay(mr_live *live, mr_error *err) {
+    const mr_live_config *c = &live->config;
+    mr_merge_share share = needed(live);
+    bool needs_all = share.end_partition - share.first_partition == live->merge.partitions;
+    if (!c->fabric || c->world < 2 || c->replay || !needs_all) {
+        return MR_OK;
+    }
+    mr_relay_config config = {.url = c->fabric,
+                              .dataset = c->dataset,
+                              .merge = live->merge,
+                              .rank = (int32_t)c->rank,
+                              .world = (int32_t)c->world};
+    mr_relay_terms *terms = &config.terms;
+    memset(terms, 0, sizeof *terms); /* compared as bytes */
+    memcpy(terms->pipeline, c->pipeline->fingerprint, sizeof terms->pipeline);
+    memcpy(terms->dataset, c->dataset->fingerprint, sizeof terms->dataset);
+    terms->seed = (int64_t)c->seed;
+    terms->batch = c->batch;
+    terms->remainder = c->remainder;
+    terms->step = live->first_step;
+    terms->position = live->position;
+    return mr_relay_open(&live->relay, &config, err);
+}
+
 static mr_status open_feed(mr_live *live, mr_error *err) {
     const mr_live_config *c = &live->config;
     const mr_rate_options *o = &mr_decisions_rate(live->decisions)->options;
-    bool leaves_out = o->early == MR_EARLY_THIN || o->early == MR_EARLY_DROP_OLDEST;
-    bool reads_all = live->replays > 0 || leaves_out; /* steps are not whole rounds */
-    mr_merge_share share =
-        mr_merge_share_of(&live->merge, live->position, live->news, c->world, c->rank);
+    mr_merge_share share = needed(live);
     const mr_feed_config config = {
         .dataset = c->dataset,
         .merge = live->merge,
-        .first_partition = reads_all ? 0 : share.first_partition,
-        .end_partition = reads_all ? live->merge.partitions : share.end_partition,
+        .first_partition = share.first_partition,
+        .end_partition = share.end_partition,
         .position = live->position,
         .end = live->end,
-        .least = leaves_out ? 2 * o->most_waiting + live->news : 2 * live->news,
+        .least = leaves_out(live) ? 2 * o->most_waiting + live->news : 2 * live->news,
         .bytes = c->bytes,
         .spill = live->spill,
+        .relay = live->relay,
     };
     return mr_feed_open(&live->feed, &config, err);
 }
@@ -295,6 +336,7 @@ mr_status mr_live_open(mr_live **out, const mr_live_config *config, mr_error *er
     MR_TRY(hear_the_past(live, err));
     live->config.state = NULL;
     MR_TRY(open_spill(live, err));
+    MR_TRY(open_relay(live, err));
     return open_feed(live, err);
 }
 
@@ -302,12 +344,16 @@ void mr_live_stop(mr_live *live) {
     if (live->feed) {
         mr_feed_stop(live->feed);
     }
+    if (live->relay) {
+        mr_relay_stop(live->relay);
+    }
 }
 
 void mr_live_close(mr_live *live) {
     if (live) {
         mr_payloads_free(&live->payloads);
         mr_feed_close(live->feed);
+        mr_relay_close(live->relay);
         mr_spill_close(live->spill);
         mr_decisions_close(live->decisions);
         mr_rehearsal_free(live->planned);
@@ -336,15 +382,35 @@ static mr_status make_room(const mr_live *live, mr_live_step *step, mr_error *er
                : mr_fail_memory(err, batch * sizeof *step->rows);
 }
 
+/* The rank that has an entry in memory; -1: nobody but, perhaps, this one. */
+static int32_t reader_of(const mr_live *live, int64_t sample) {
+    int32_t partition = mr_merge_at(&live->merge, sample).partition;
+    return live->relay && !mr_relay_is_mine(live->relay, partition)
+               ? mr_relay_reader(live->relay, partition)
+               : -1;
+}
+
 /* Shares are of samples where none is left out, else of places in the list. */
-static void add_news(const mr_live *live, mr_live_step *step) {
-    const mr_live_config *c = &live->config;
+static mr_merge_share news_of(const mr_live *live, const mr_live_step *step, int64_t rank) {
     int64_t first = step->count > 0 ? step->samples[0] : 0;
-    mr_merge_share share = mr_merge_share_of(&live->merge, first, step->count, c->world, c->rank);
+    return mr_merge_share_of(&live->merge, first, step->count, live->config.world, rank);
+}
+
+static int64_t place_of(const mr_live_step *step, const mr_merge_share *share, int64_t i) {
+    return mr_positions_at(&share->samples, i) - step->samples[0];
+}
+
+static void add_news(const mr_live *live, mr_live_step *step) {
+    mr_merge_share share = news_of(live, step, live->config.rank);
     for (int64_t i = 0; i < share.samples.count; i++) {
-        int64_t at = mr_positions_at(&share.samples, i) - first;
-        step->rows[step->n_rows++] = (mr_live_row){
-            .sample = step->samples[at], .weight = 1, .held = mr_held_keep(step->arrived[at])};
+        int64_t at = place_of(step, &share, i);
+        mr_held *held = step->arrived[at];
+        bool is_afar = held && held->is_afar;
+        step->rows[step->n_rows++] =
+            (mr_live_row){.sample = step->samples[at],
+                          .weight = 1,
+                          .from = is_afar ? reader_of(live, step->samples[at]) : -1,
+                          .held = is_afar ? NULL : mr_held_keep(held)};
     }
 }
 
@@ -369,14 +435,20 @@ static bool draw(const mr_live *live, const mr_live_step *step, int64_t slot,
 
 /* The slots of a step that are shown again are numbered over all ranks. Together with the new ones
  * every rank has as many rows. */
+typedef struct slots {
+    int64_t first, end;
+} slots;
+
+static slots slots_of(const mr_live *live, const mr_live_step *step, int64_t replays,
+                      int64_t rank) {
+    int64_t all = step->count + replays, world = live->config.world;
+    return (slots){mr_merge_cut(all, world, rank) - mr_merge_cut(step->count, world, rank),
+                   mr_merge_cut(all, world, rank + 1) - mr_merge_cut(step->count, world, rank + 1)};
+}
+
 static mr_status add_replays(mr_live *live, mr_live_step *step, int64_t replays, mr_error *err) {
-    const mr_live_config *c = &live->config;
-    int64_t all = step->count + replays;
-    int64_t first =
-        mr_merge_cut(all, c->world, c->rank) - mr_merge_cut(step->count, c->world, c->rank);
-    int64_t end =
-        mr_merge_cut(all, c->world, c->rank + 1) - mr_merge_cut(step->count, c->world, c->rank + 1);
-    for (int64_t slot = first; slot < end; slot++) {
+    const slots own_slots = slots_of(live, step, replays, live->config.rank);
+    for (int64_t slot = own_slots.first; slot < own_slots.end; slot++) {
         mr_representative drawn;
         if (!draw(live, step, slot, &drawn)) {
             return MR_OK;
@@ -387,14 +459,82 @@ static mr_status add_replays(mr_live *live, mr_live_step *step, int64_t replays,
             return MR_E_MEMORY;
         }
         mr_held *held = mr_payloads_find(&live->payloads, drawn.id);
-        step->rows[step->n_rows++] = (mr_live_row){.sample = (int64_t)drawn.id,
-                                                   .epoch = epoch_of(live, step->step, slot),
-                                                   .is_replay = true,
-                                                   .weight = (float)drawn.weight,
-                                                   .held = held ? mr_held_keep(held) : NULL,
-                                                   .extra = own};
+        step->rows[step->n_rows++] =
+            (mr_live_row){.sample = (int64_t)drawn.id,
+                          .epoch = epoch_of(live, step->step, slot),
+                          .is_replay = true,
+                          .weight = (float)drawn.weight,
+                          .from = held ? -1 : reader_of(live, (int64_t)drawn.id),
+                          .held = held ? mr_held_keep(held) : NULL,
+                          .extra = own};
     }
     return MR_OK;
+}
+
+/* ---- What other ranks make of this rank's entries ---- */
+static bool is_here(const mr_live *live, int64_t sample) {
+    return mr_relay_is_mine(live->relay, mr_merge_at(&live->merge, sample).partition);
+}
+
+static void give_news(mr_live *live, const mr_live_step *step, int32_t rank) {
+    mr_merge_share share = news_of(live, step, rank);
+    for (int64_t i = 0; i < share.samples.count; i++) {
+        int64_t at = place_of(step, &share, i);
+        const mr_held *held = step->arrived[at];
+        const mr_relay_row row = {rank, step->step, i, step->samples[at]};
+        if (is_here(live, row.sample) && held->entry.value) {
+            mr_relay_give(live->relay, &row, held, false);
+        }
+    }
+}
+
+/* What is not in memory, after a state was loaded for instance, is read by its owner as long as
+ * there is room to keep it; else by who needs it. */
+static void give_replays(mr_live *live, const mr_live_step *step, int32_t rank) {
+    const slots theirs = slots_of(live, step, step->drawn, rank);
+    int64_t news = news_of(live, step, rank).samples.count;
+    bool has_room = live->payloads.bytes < live->payloads.most_bytes;
+    for (int64_t slot = theirs.first; slot < theirs.end; slot++) {
+        mr_representative drawn;
+        if (draw(live, step, slot, &drawn) && is_here(live, (int64_t)drawn.id)) {
+            const mr_relay_row row = {rank, step->step, news + slot - theirs.first,
+                                      (int64_t)drawn.id};
+            mr_relay_give(live->relay, &row, mr_payloads_find(&live->payloads, drawn.id), has_room);
+        }
+    }
+}
+
+static void keep_found(mr_live *live) {
+    int64_t sample = 0;
+    for (mr_held *held; (held = mr_relay_found(live->relay, &sample));) {
+        if (live->planned && mr_rehearsal_has(live->planned, (uint64_t)sample)) {
+            mr_payloads_add(&live->payloads, (uint64_t)sample, held);
+        }
+        mr_held_release(held);
+    }
+}
+
+static void say_news(const mr_live *live) {
+    char text[256];
+    const mr_log *log = live->config.log;
+    if (mr_relay_news(live->relay, text, sizeof text) && log && log->write) {
+        log->write(log->user, text);
+    }
+}
+
+/* Everybody plans the same steps, so nobody need ask. */
+static void give_to_others(mr_live *live, const mr_live_step *step) {
+    if (!live->relay) {
+        return;
+    }
+    keep_found(live);
+    for (int32_t r = 0; r < live->config.world; r++) {
+        if (r != live->config.rank && mr_relay_is_here(live->relay, r)) {
+            give_news(live, step, r);
+            give_replays(live, step, r);
+        }
+    }
+    say_news(live);
 }
 
 /* What is damaged is offered to nobody. */
@@ -413,7 +553,7 @@ static mr_status offer(mr_rehearsal *buffer, const mr_live_step *step, mr_error 
 
 static void keep_payloads(mr_live *live, const mr_live_step *step) {
     for (int64_t i = 0; i < step->count; i++) {
-        if (step->arrived[i]->entry.value) {
+        if (step->arrived[i]->entry.value && !step->arrived[i]->is_afar) {
             mr_payloads_add(&live->payloads, (uint64_t)step->samples[i], step->arrived[i]);
         }
     }
@@ -444,7 +584,9 @@ static mr_status advance_delivered(mr_live *live, const mr_live_step *step, mr_e
 }
 
 static mr_status rehearse(mr_live *live, mr_live_step *step, int64_t replays, mr_error *err) {
+    step->drawn = 0;
     if (!live->planned) {
+        give_to_others(live, step);
         return MR_OK;
     }
     MR_TRY(hear_planned(live, step->step, err));
@@ -452,6 +594,7 @@ static mr_status rehearse(mr_live *live, mr_live_step *step, int64_t replays, mr
     step->drawn = mr_rehearsal_count(live->planned) > 0 ? replays : 0;
     mr_rehearsal_drew(live->planned, step->drawn);
     MR_TRY(add_replays(live, step, step->drawn, err));
+    give_to_others(live, step);
     MR_TRY(offer(live->planned, step, err));
     keep_payloads(live, step);
     return MR_OK;
@@ -693,15 +836,31 @@ static bool take_copy(void *user, const mr_entry *entry) {
     return out->held != NULL;
 }
 
-/* A row is one worker's, so nobody else reads it now. */
-static mr_status recall(const mr_live *live, mr_live_row *row, mr_error *err) {
+static mr_status recall(const mr_live *live, int64_t sample, mr_held **to, mr_error *err) {
     const mr_dataset *dataset = live->config.dataset;
-    mr_merge_place place = mr_merge_at(&live->merge, row->sample);
+    mr_merge_place place = mr_merge_at(&live->merge, sample);
     copy out = {NULL};
     const mr_entry_sink sink = {take_copy, &out};
     MR_TRY(mr_dataset_recall(dataset, place.partition, place.number, &sink, err));
-    row->recalled = out.held;
+    mr_held_release(*to);
+    *to = out.held;
     return MR_OK;
+}
+
+/* From the rank that has it, or from the stream where that does not send it soon; where the stream
+ * has it no more, the rank is waited for. A row is one worker's, so nobody else reads it now. */
+static mr_status fetch_row(const mr_live *live, const mr_live_step *step, int64_t at,
+                           mr_error *err) {
+    const double soon = 1, late = 60;
+    mr_live_row *row = &step->rows[at];
+    if (row->from >= 0) {
+        MR_TRY(mr_relay_take(live->relay, row->from, step->step, at, soon, &row->recalled, err));
+    }
+    mr_status status = row->recalled ? MR_OK : recall(live, row->sample, &row->recalled, err);
+    if (status < 0 && row->from >= 0) {
+        MR_TRY(mr_relay_take(live->relay, row->from, step->step, at, late, &row->recalled, err));
+    }
+    return row->recalled ? MR_OK : status;
 }
 
 static void fill_block(mr_live_block *out, int64_t sample, const mr_held *held,
@@ -732,16 +891,23 @@ static int64_t find_stand_in(const mr_live *live, const mr_live_step *step, int6
     return n;
 }
 
-static const mr_held *stand_in(const mr_live *live, const mr_live_step *step,
-                               const mr_live_row *row, uint32_t attempt, int64_t *sample) {
+/* *out NULL: there is none. */
+static mr_status stand_in(const mr_live *live, const mr_live_step *step, mr_live_row *row,
+                          uint32_t attempt, int64_t *sample, const mr_held **out, mr_error *err) {
     int64_t n = find_stand_in(live, step, row->sample, -1);
+    *out = NULL;
     if (n == 0) {
-        return NULL;
+        return MR_OK;
     }
     int64_t which = mr_order_substitute(n, live->config.seed, row->epoch, row->sample, attempt);
     int64_t at = find_stand_in(live, step, row->sample, which);
     *sample = step->samples[at];
-    return step->arrived[at];
+    *out = step->arrived[at];
+    if (*out && (*out)->is_afar) {
+        MR_TRY(recall(live, *sample, &row->stand_in, err));
+        *out = row->stand_in;
+    }
+    return MR_OK;
 }
 
 mr_status mr_live_fetch(const mr_live *live, const mr_live_step *step, int64_t row, int64_t attempt,
@@ -750,9 +916,9 @@ mr_status mr_live_fetch(const mr_live *live, const mr_live_step *step, int64_t r
     int64_t sample = own->sample;
     const mr_held *held = own->held ? own->held : own->recalled;
     if (attempt >= 0) {
-        held = stand_in(live, step, own, (uint32_t)attempt, &sample);
+        MR_TRY(stand_in(live, step, own, (uint32_t)attempt, &sample, &held, err));
     } else if (!held) {
-        MR_TRY(recall(live, own, err));
+        MR_TRY(fetch_row(live, step, row, err));
         held = own->recalled;
     }
     if (!held) {
@@ -770,6 +936,7 @@ void mr_live_forget(mr_live_step *step) {
     for (int64_t i = 0; step->is_planned && i < step->n_rows; i++) {
         mr_held_release(step->rows[i].held);
         mr_held_release(step->rows[i].recalled);
+        mr_held_release(step->rows[i].stand_in);
         mr_free(step->rows[i].extra);
     }
     mr_choices_free(step->choices);
@@ -784,11 +951,12 @@ void mr_live_step_free(mr_live_step *step) {
     mr_free(step->rows);
 }
 
-/* What was read once more is kept for the next time. */
+/* What was read once more is kept for the next time, unless it is another rank's to keep. */
 static void keep_recalled(mr_live *live, const mr_live_step *step) {
     for (int64_t i = 0; i < step->n_rows; i++) {
         const mr_live_row *row = &step->rows[i];
-        if (row->recalled && mr_rehearsal_has(live->planned, (uint64_t)row->sample)) {
+        bool own = reader_of(live, row->sample) < 0;
+        if (row->recalled && own && mr_rehearsal_has(live->planned, (uint64_t)row->sample)) {
             mr_payloads_add(&live->payloads, (uint64_t)row->sample, row->recalled);
         }
     }
@@ -806,6 +974,9 @@ mr_status mr_live_delivered(mr_live *live, mr_live_step *step, mr_error *err) {
         live->replayed += step->rows[i].is_replay;
     }
     live->delivered_step = step->step + 1;
+    if (live->relay) {
+        mr_relay_passed(live->relay, live->delivered_step);
+    }
     mr_feed_delivered(live->feed, step->end);
     mr_live_forget(step);
     return status;
@@ -826,7 +997,11 @@ int64_t mr_live_memory(const mr_live *live) {
 
 void mr_live_stats(const mr_live *live, mr_stream_stats *out) {
     mr_feed_counts counts;
+    mr_relay_counts relay = {0};
     mr_feed_counts_of(live->feed, &counts);
+    if (live->relay) {
+        mr_relay_counts_of(live->relay, &relay);
+    }
     *out = (mr_stream_stats){
         .size = (uint32_t)sizeof *out,
         .entries = counts.entries,
@@ -842,6 +1017,10 @@ void mr_live_stats(const mr_live *live, mr_stream_stats *out) {
         .starved_ns = live->starved,
         .spilled = counts.spilled,
         .spill_bytes = counts.spill_bytes,
+        .received = relay.received,
+        .received_bytes = relay.bytes_in,
+        .sent = relay.sent,
+        .sent_bytes = relay.bytes_out,
     };
 }
 

@@ -21,8 +21,10 @@ typedef struct mr_live_row {
     uint32_t epoch; /* of its draws: each time it is shown again is another one */
     bool is_replay;
     float weight;
-    mr_held *held;     /* NULL: to be read once more */
-    mr_held *recalled; /* what a worker read */
+    mr_held *held;     /* NULL: to be had from rank `from`, or read once more */
+    int32_t from;      /* -1: from nobody */
+    mr_held *recalled; /* what a worker got or read */
+    mr_held *stand_in; /* likewise, of what stands in for it */
     mr_extra *extra;   /* NULL: none */
 } mr_live_row;
 
@@ -52,6 +54,8 @@ typedef struct mr_live_config {
     const char *journal; /* NULL: none; see decisions.h */
     bool replay;
     const mr_policy *policy; /* NULL: none */
+    const char *fabric; /* over which ranks read for each other; NULL: each reads all it needs */
+    const mr_log *log;
 } mr_live_config;
 
 /* mr_live_close is due even if opening failed. */
