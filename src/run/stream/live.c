@@ -1024,6 +1024,10 @@ void mr_live_stats(const mr_live *live, mr_stream_stats *out) {
     };
 }
 
+mr_status mr_live_failure(const mr_live *live, mr_error *err) {
+    return live->relay ? mr_relay_failure(live->relay, err) : MR_OK;
+}
+
 size_t mr_live_state_bytes(const mr_live *live) {
     return live->delivered ? mr_base64_length(mr_rehearsal_bytes(live->delivered)) : 0;
 }

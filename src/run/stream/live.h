@@ -90,6 +90,9 @@ void mr_live_step_free(mr_live_step *step);
 int64_t mr_live_memory(const mr_live *live); /* bytes of entries at most, but those of open steps */
 void mr_live_stats(const mr_live *live, mr_stream_stats *out);
 
+/* MR_OK, or that a rank was lost without which the run cannot go on. */
+mr_status mr_live_failure(const mr_live *live, mr_error *err);
+
 /* What the trainer says of samples, as mr_loader_feed_back. */
 mr_status mr_live_hear(mr_live *live, const mr_feedback *feedback, mr_error *err);
 

@@ -255,6 +255,13 @@ static mr_status fail_as_before(const mr_relay *x, mr_error *err) {
     return x->failed;
 }
 
+mr_status mr_relay_failure(mr_relay *x, mr_error *err) {
+    pthread_mutex_lock(&x->lock);
+    mr_status status = fail_as_before(x, err);
+    pthread_mutex_unlock(&x->lock);
+    return status;
+}
+
 /* Only the feed's thread takes entries out, so the first stays the first without the lock. */
 static mr_held *first_told(mr_relay *x, int32_t partition) {
     relay_told *t = &x->told[partition];
@@ -276,9 +283,7 @@ static void drop_told(mr_relay *x, int32_t partition) {
 
 mr_status mr_relay_advance(mr_relay *x, int32_t partition, int64_t number,
                            const mr_entry_sink *sink, mr_error *err) {
-    pthread_mutex_lock(&x->lock);
-    mr_status status = fail_as_before(x, err);
-    pthread_mutex_unlock(&x->lock);
+    mr_status status = mr_relay_failure(x, err);
     for (mr_held *held; status == MR_OK && (held = first_told(x, partition));) {
         if (held->entry.number >= number && !sink->take(sink->user, &held->entry)) {
             break;
@@ -388,6 +393,16 @@ mr_status mr_relay_take(mr_relay *x, int32_t from, int64_t step, int64_t row, do
 }
 
 /* ---- Who is lost ---- */
+/* Others would take this rank, which ends now, for the one that was lost. */
+static void tell_lost(mr_relay *x, int32_t who) {
+    const mr_relay_record where = {.place = who};
+    for (int32_t r = 0; r < x->config.world; r++) {
+        if (r != x->config.rank && r != who && !x->peers[r].left) {
+            (void)mr_relay_post(x, r, LOST, &where, NULL);
+        }
+    }
+}
+
 /* With the lock held. */
 void mr_relay_lose(mr_relay *x, int32_t who, const char *why) {
     relay_peer *p = &x->peers[who];
@@ -402,6 +417,7 @@ void mr_relay_lose(mr_relay *x, int32_t who, const char *why) {
         x->failure.sys = ECONNRESET; /* no sample's fault: nothing is skipped for it */
         mr_hint(&x->failure, "go on from the saved state, with as many ranks as there are");
         x->failed = MR_E_IO;
+        tell_lost(x, who);
     } else {
         snprintf(x->news, sizeof x->news,
                  "rank %d has left (%.80s): its partitions are read here from now on", (int)who,

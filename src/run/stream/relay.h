@@ -76,6 +76,9 @@ mr_held *mr_relay_found(mr_relay *relay, int64_t *sample);    /* the caller's; N
 void mr_relay_passed(mr_relay *relay, int64_t step);          /* steps before it are delivered */
 bool mr_relay_news(mr_relay *relay, char *text, size_t size); /* what a log should say; once */
 
+/* MR_OK, or why nothing comes any more. Any thread. */
+mr_status mr_relay_failure(mr_relay *relay, mr_error *err);
+
 /* ---- A worker ---- */
 /* What the reader of an entry sends for a row, within so many seconds; *out NULL: it does not, read
  * it yourself. */

@@ -17,7 +17,7 @@ enum { RELAY_MAGIC = 0x314c524d, RELAY_CELLS = 1024, MOST_JOBS = 4096 };
 #define LETTER_BYTES ((size_t)256 << 10) /* from which a letter is closed */
 #define WINDOW_BYTES ((int64_t)32 << 20) /* that a rank was sent and has not taken yet */
 
-typedef enum relay_kind { TOLD = 1, GIVEN, BEAT, BYE, BYE_TOO } relay_kind;
+typedef enum relay_kind { TOLD = 1, GIVEN, BEAT, BYE, BYE_TOO, LOST } relay_kind;
 
 typedef struct relay_head {
     uint32_t magic, kind;

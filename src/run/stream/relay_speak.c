@@ -85,6 +85,14 @@ static bool send_letters(mr_relay *x) {
 }
 
 /* ---- What comes in ---- */
+static void take_lost(mr_relay *x, int32_t from, int32_t who) {
+    char why[48];
+    snprintf(why, sizeof why, "rank %d says so", (int)from);
+    if (who < x->config.world && who != x->config.rank) {
+        mr_relay_lose(x, who, why);
+    }
+}
+
 static void take_records(mr_relay *x, int32_t from, const relay_head *h, const char *body,
                          size_t size) {
     const char *at = body, *end = body + size;
@@ -93,6 +101,8 @@ static void take_records(mr_relay *x, int32_t from, const relay_head *h, const c
     for (const char *before = at; mr_relay_read(&at, end, &record, &entry); before = at) {
         if (h->kind == TOLD) {
             mr_relay_take_told(x, from, &record, &entry);
+        } else if (h->kind == LOST) {
+            take_lost(x, from, record.place);
         } else {
             mr_relay_take_given(x, from, &record, &entry, (size_t)(at - before));
         }
@@ -112,7 +122,7 @@ static void read_letter(mr_relay *x, int32_t from, const relay_head *h, const vo
     p->acknowledged = h->taken > p->acknowledged ? h->taken : p->acknowledged;
     if (!whole) {
         mr_relay_lose(x, from, "what it sent is damaged");
-    } else if (h->kind == TOLD || h->kind == GIVEN) {
+    } else if (h->kind == TOLD || h->kind == GIVEN || h->kind == LOST) {
         take_records(x, from, h, body, size);
     } else if (h->kind == BYE) {
         mr_relay_drop_letters(p);
@@ -217,7 +227,7 @@ static void look_after(mr_relay *x, int32_t who) {
         return;
     }
     if (p->is_near && !mr_process_is_alive(&p->process)) {
-        while (take_events(x)) { /* what it said before */
+        while (take_events(x)) { /* what it said before: perhaps whom it had lost itself */
         }
         lose(x, who, "its process has ended");
     } else if (mr_relay_now() - p->heard > x->patience) {
@@ -310,6 +320,18 @@ static bool leave(mr_relay *x, rhythm *own) {
     return all_left(x) && !has_failed(x);
 }
 
+/* The word that somebody was lost shall reach the others. */
+static void say_the_last(mr_relay *x) {
+    const struct timespec moment = {0, 1000000};
+    double end = mr_relay_now() + 0.2;
+    send_letters(x);
+    while (mr_relay_now() < end && !x->class->is_quiet(x->link)) {
+        if (!take_events(x)) {
+            nanosleep(&moment, NULL);
+        }
+    }
+}
+
 void *mr_relay_speaker_main(void *context) {
     mr_relay *x = context;
     rhythm own = {0};
@@ -320,6 +342,9 @@ void *mr_relay_speaker_main(void *context) {
         pthread_mutex_unlock(&x->lock);
     }
     bool well = leave(x, &own);
+    if (!well) {
+        say_the_last(x);
+    }
     x->class->close(x->link, !well);
     x->link = NULL;
     return NULL;
