@@ -112,6 +112,7 @@ static mr_status open_rehearsal(mr_live *live, mr_error *err) {
     }
     MR_TRY(make_buffer(live, &live->planned, err));
     MR_TRY(make_buffer(live, &live->delivered, err));
+    MR_TRY(mr_rehearsal_mirror(live->delivered, err));
     live->kept = mr_rehearsal_count(live->delivered);
     mr_rehearsal_watch(live->planned, forget_payload, live);
     live->payloads.most_bytes = live->config.pipeline->rehearse.memory;
@@ -1032,11 +1033,9 @@ size_t mr_live_state_bytes(const mr_live *live) {
     return live->delivered ? mr_base64_length(mr_rehearsal_bytes(live->delivered)) : 0;
 }
 
-mr_status mr_live_save(const mr_live *live, mr_state *state, mr_error *err) {
+void mr_live_save(const mr_live *live, mr_state *state) {
     state->is_stream = true;
     state->step = live->delivered_step;
     mr_feed_saved(live->feed, state->position);
-    return live->delivered
-               ? mr_rehearsal_save(live->delivered, &state->rehearsal, &state->rehearsal_size, err)
-               : MR_OK;
+    state->buffer = live->delivered;
 }

@@ -102,7 +102,7 @@ mr_status mr_live_note(mr_live *live, const char *digest, mr_error *err);
 /* How many bytes mr_live_save makes a state longer at most. */
 size_t mr_live_state_bytes(const mr_live *live);
 
-/* Adds what a state needs beyond its position; state->rehearsal is freed with free. */
-mr_status mr_live_save(const mr_live *live, mr_state *state, mr_error *err);
+/* Adds what a state needs beyond its position. */
+void mr_live_save(const mr_live *live, mr_state *state);
 
 #endif
