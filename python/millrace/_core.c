@@ -625,16 +625,15 @@ static PyObject *loader_save(PyObject *object, PyObject *unused) {
         return NULL;
     }
     size_t room = mr_loader_state_bytes(self->loader);
-    PyObject *saved = PyUnicode_New((Py_ssize_t)room, 127); /* written where it stays */
-    if (!saved) {
-        return NULL;
+    char *text = PyMem_Malloc(room);
+    if (!text) {
+        return PyErr_NoMemory();
     }
-    char *text = PyUnicode_DATA(saved);
-    if (mr_loader_save(self->loader, text, room, &err) < 0) {
-        Py_DECREF(saved);
-        return raise_error(state_of_type(Py_TYPE(object)), &err, NULL);
-    }
-    return PyUnicode_Resize(&saved, (Py_ssize_t)strlen(text)) == 0 ? saved : NULL;
+    mr_status status = mr_loader_save(self->loader, text, room, &err);
+    PyObject *saved = status < 0 ? raise_error(state_of_type(Py_TYPE(object)), &err, NULL)
+                                 : PyUnicode_FromString(text);
+    PyMem_Free(text);
+    return saved;
 }
 
 static PyObject *loader_digest(PyObject *object, PyObject *unused) {
