@@ -21,11 +21,14 @@ typedef struct mr_rehearse {
 mr_status mr_rehearse_read(mr_rehearse *out, json_t *value, mr_error *err);
 json_t *mr_rehearse_json(const mr_rehearse *rehearse);
 
+typedef enum mr_spill_to { MR_SPILL_FOLDER, MR_SPILL_RANKS } mr_spill_to;
+
 /* What becomes of a stream that is slower or faster than training. */
 typedef struct mr_pace {
     int32_t late, early;
     double patience, least_kept;
     int64_t most_waiting, spill_bytes;
+    int32_t spill_to;  /* mr_spill_to */
     const char *spill; /* a folder */
     bool on;           /* the document has it */
 } mr_pace;

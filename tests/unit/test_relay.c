@@ -45,7 +45,9 @@ static void append(uint32_t partition, int64_t from, int64_t end) {
 typedef struct rank_run {
     const char *rest, *fabric, *state, *journal;
     uint32_t world, rank;
-    int steps; /* 0: to the end */
+    int steps;     /* 0: to the end */
+    int64_t ahead; /* bytes that are read ahead; 0: as usual */
+    void (*on_open)(const struct rank_run *r, const mr_loader *loader);
     void (*on_step)(int step);
     pthread_t thread;
     int n;
@@ -98,10 +100,15 @@ static void *run(void *context) {
     options.rank = r->rank;
     options.digest = true;
     options.fabric = r->fabric;
+    options.read_ahead_bytes = r->ahead;
+    options.batches_ahead = r->ahead ? 2 : 0;
     options.journal = r->journal;
     options.state = r->state;
     options.state_size = r->state ? strlen(r->state) : 0;
     r->status = mr_loader_open(&loader, pipeline, &options, &r->err);
+    if (loader && r->on_open) {
+        r->on_open(r, loader);
+    }
     if (loader) {
         deliver(r, loader);
     }
@@ -250,6 +257,110 @@ TEST(servers_that_die_cost_time_and_nothing_else) {
     redis_start(&server);
     check_rank(&ranks[0], &alone[0]);
     check_rank(&ranks[1], &alone[1]);
+}
+
+/* ---- Memory of other ranks ---- */
+static const char spill[] = ", \"pace\": {\"early\": \"spill\", \"spill_to\": \"ranks\"}";
+static const char spill_and_rehearse[] =
+    ", \"pace\": {\"early\": \"spill\", \"spill_to\": \"ranks\", \"spill_bytes\": 2000000}, "
+    "\"rehearse\": {\"size\": 200, \"share\": 0.5}";
+
+/* Until nearly all that this rank reads is read, and lies with others: but for what is in memory,
+ * of which steps are planned already. */
+static void wait_for_spill(const rank_run *r, const mr_loader *loader) {
+    mr_stream_stats stats = {.size = sizeof stats};
+    int64_t own = PARTITIONS * EACH / r->world;
+    do {
+        redis_nap();
+        mr_loader_stream(loader, &stats);
+    } while (stats.spilled < own - 150 || stats.spill_bytes == 0);
+}
+
+TEST(entries_that_come_too_early_wait_in_the_memory_of_other_ranks) {
+    run_alone(&(rank_run){.rest = "", .world = 2});
+    rank_run like = {
+        .rest = spill, .fabric = url, .world = 2, .ahead = 1, .on_open = wait_for_spill};
+    run_world(&like);
+    for (uint32_t i = 0; i < 2; i++) {
+        check_rank(&ranks[i], &alone[i]);
+        CHECK_INT(ranks[i].stream.spilled, >, EACH);
+        CHECK_INT(ranks[i].stream.spill_bytes, ==, 0); /* all came back */
+    }
+    run_alone(&(rank_run){.rest = ", \"rehearse\": {\"size\": 200, \"share\": 0.5}", .world = 4});
+    run_world(&(rank_run){.rest = spill_and_rehearse, .fabric = url, .world = 4, .ahead = 1});
+    for (uint32_t i = 0; i < 4; i++) {
+        check_rank(&ranks[i], &alone[i]);
+    }
+    run_alone(&(rank_run){.rest = spill, .world = 1});
+    CHECK_INT(alone[0].status, ==, MR_END); /* one rank holds */
+}
+
+TEST(spilling_to_ranks_needs_a_way_to_them) {
+    begin(&ranks[0], &(rank_run){.rest = spill, .world = 2}, 0);
+    run(&ranks[0]);
+    CHECK_INT(ranks[0].status, ==, MR_E_PARAM);
+    CHECK_HAS(ranks[0].err.text, "no fabric");
+}
+
+/* A rank takes what was lent to it with it: that is read from the stream again. */
+static atomic_int ready, gone;
+static bool trims;
+
+static void wait_for_each_other(const rank_run *r, const mr_loader *loader) {
+    wait_for_spill(r, loader);
+    atomic_fetch_add(&ready, 1);
+    while (atomic_load(&ready) < 2) {
+        redis_nap();
+    }
+    if (r->rank == 1) {
+        return;
+    }
+    while (!atomic_load(&gone)) {
+        redis_nap();
+    }
+    for (uint32_t i = 0; trims && i < PARTITIONS; i++) {
+        CHECK_INT(mr_stream_trim(folder, i, 300, NULL, NULL), ==, MR_OK);
+    }
+}
+
+static void *run_and_go(void *context) {
+    run(context);
+    atomic_store(&gone, 1);
+    return NULL;
+}
+
+static void run_with_loss(void) {
+    atomic_store(&ready, 0);
+    atomic_store(&gone, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        begin(&ranks[i],
+              &(rank_run){.rest = spill,
+                          .fabric = url,
+                          .world = 2,
+                          .ahead = 1,
+                          .on_open = wait_for_each_other},
+              i);
+        ranks[i].steps = i == 1 ? 1 : 0;
+        pthread_create(&ranks[i].thread, NULL, i == 1 ? run_and_go : run, &ranks[i]);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        pthread_join(ranks[i].thread, NULL);
+    }
+}
+
+TEST(what_a_rank_takes_with_it_is_read_again_or_an_error) {
+    run_alone(&(rank_run){.rest = "", .world = 2});
+    trims = false;
+    run_with_loss();
+    check_rank(&ranks[0], &alone[0]);
+    trims = true;
+    run_with_loss();
+    CHECK_INT(ranks[0].status, ==, MR_E_STATE);
+    CHECK_HAS(ranks[0].err.text, "was spilled to a rank that has left");
+    CHECK_INT(ranks[0].n, >, 0);
+    for (int i = 0; i < ranks[0].n; i++) {
+        CHECK_TEXT(ranks[0].digests[i], alone[0].digests[i]);
+    }
 }
 
 TEST(clean_up) {

@@ -93,6 +93,13 @@ static bool has_room(const mr_feed *feed, int32_t partition) {
     return q->end < end_of(feed, partition) && (q->end < needed || feed->waiting_bytes < c->bytes);
 }
 
+static bool has_room_now(mr_feed *feed, int32_t partition) {
+    pthread_mutex_lock(&feed->lock);
+    bool room = has_room(feed, partition);
+    pthread_mutex_unlock(&feed->lock);
+    return room;
+}
+
 typedef struct taking {
     mr_feed *feed;
     int32_t partition;
@@ -216,7 +223,7 @@ static mr_status take_back(mr_feed *feed, int32_t partition, bool *any, mr_error
     int64_t next = feed->queues[partition].end;
     MR_TRY(mr_spill_flush(c->spill, partition, err));
     MR_TRY(mr_spill_keep(c->spill, partition, kept < next ? kept : next, err));
-    if (mr_spill_end(c->spill, partition) <= next) {
+    if (mr_spill_end(c->spill, partition) <= next || !has_room_now(feed, partition)) {
         return MR_OK;
     }
     mr_status status = mr_spill_take(c->spill, partition, next, &sink, err);
@@ -228,10 +235,7 @@ static mr_status take_back(mr_feed *feed, int32_t partition, bool *any, mr_error
 }
 
 static bool wants_more(mr_feed *feed, int32_t partition) {
-    pthread_mutex_lock(&feed->lock);
-    bool room = has_room(feed, partition);
-    pthread_mutex_unlock(&feed->lock);
-    return room || (feed->config.spill && is_own(feed, partition));
+    return has_room_now(feed, partition) || (feed->config.spill && is_own(feed, partition));
 }
 
 /* From the rank that reads the partition, or from the stream where that has left. */
@@ -506,8 +510,8 @@ mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *er
             mr_merge_number(&config->merge, i, config->position);
     }
     MR_TRY(begin_spill(feed, err));
-    if (config->relay) {
-        mr_relay_listen(config->relay, wake, feed);
+    if (config->ranks) {
+        mr_relay_listen(config->ranks, wake, feed);
     }
     return mr_threads_start(&feed->threads, 1, "mr-feed", read_on, feed, 0, err);
 }
@@ -533,8 +537,8 @@ void mr_feed_close(mr_feed *feed) {
     }
     mr_feed_stop(feed);
     mr_threads_join(&feed->threads);
-    if (feed->config.relay) {
-        mr_relay_listen(feed->config.relay, NULL, NULL);
+    if (feed->config.ranks) {
+        mr_relay_listen(feed->config.ranks, NULL, NULL);
     }
     for (int32_t i = 0; feed->queues && i < feed->config.merge.partitions; i++) {
         empty(&feed->queues[i]);

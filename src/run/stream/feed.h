@@ -31,6 +31,7 @@ typedef struct mr_feed_config {
     int64_t least;                          /* samples that may always be waiting */
     int64_t bytes;                          /* beyond that, as long as so many do not wait */
     mr_spill *spill;                        /* where the rest waits; NULL: in the stream */
+    mr_relay *ranks;                        /* who tell when something came; NULL: none */
     mr_relay *relay; /* ranks that read the other partitions; NULL: all are read here */
 } mr_feed_config;
 

@@ -24,7 +24,8 @@ struct mr_live {
     int64_t news, replays; /* of a usual step */
     mr_feed *feed;
     mr_spill *spill; /* NULL: none */
-    mr_relay *relay; /* NULL: every rank reads what it needs */
+    mr_relay *ranks; /* the other ranks; NULL: there is nothing to say to them */
+    mr_relay *relay; /* the same, where they read for each other; NULL: each reads what it needs */
     mr_decisions *decisions;
 
     int64_t position;                   /* the next step to be planned begins here */
@@ -123,28 +124,6 @@ static mr_status open_rehearsal(mr_live *live, mr_error *err) {
     return check_retention(live, err);
 }
 
-/* Ranks have folders of their own: what one has too early, another may not. */
-static mr_status open_spill(mr_live *live, mr_error *err) {
-    const mr_live_config *c = &live->config;
-    const mr_pace *pace = &c->pipeline->pace;
-    char folder[512];
-    if (pace->early != MR_EARLY_SPILL || c->replay) {
-        return MR_OK;
-    }
-    int size = c->world > 1 ? snprintf(folder, sizeof folder, "%s-%" PRId64, pace->spill, c->rank)
-                            : snprintf(folder, sizeof folder, "%s", pace->spill);
-    if (size >= (int)sizeof folder) {
-        return mr_fail(err, MR_E_PARAM, "the path of the folder to spill to is too long");
-    }
-    const mr_spill_config config = {
-        .folder = folder,
-        .id = mr_hash64(c->dataset->fingerprint, 32, 0),
-        .partitions = live->merge.partitions,
-        .bytes = pace->spill_bytes,
-    };
-    return mr_spill_open(&live->spill, &config, err);
-}
-
 static bool leaves_out(const mr_live *live) {
     const mr_rate_options *o = &mr_decisions_rate(live->decisions)->options;
     return o->early == MR_EARLY_THIN || o->early == MR_EARLY_DROP_OLDEST;
@@ -162,15 +141,33 @@ static mr_merge_share needed(const mr_live *live) {
     return share;
 }
 
+static bool spills_to_ranks(const mr_live *live) {
+    const mr_pace *pace = &live->config.pipeline->pace;
+    return pace->early == MR_EARLY_SPILL && pace->spill_to == MR_SPILL_RANKS &&
+           live->config.world > 1 && !live->config.replay;
+}
+
+static mr_status fail_without_fabric(mr_error *err) {
+    mr_error_at_json(err, "$.pace.spill_to");
+    mr_fail(err, MR_E_PARAM, "there is no fabric over which other ranks could be reached");
+    mr_hint(err, "add --fabric mpi or --fabric redis://HOST (fabric= in Python), or spill to a "
+                 "folder");
+    return MR_E_PARAM;
+}
+
 /* A rank that needs its own partitions alone has nothing to do with others. */
 static mr_status open_relay(mr_live *live, mr_error *err) {
     const mr_live_config *c = &live->config;
     mr_merge_share share = needed(live);
     bool needs_all = share.end_partition - share.first_partition == live->merge.partitions;
-    if (!c->fabric || c->world < 2 || c->replay || !needs_all) {
+    if (!c->fabric && spills_to_ranks(live)) {
+        return fail_without_fabric(err);
+    }
+    if (!c->fabric || c->world < 2 || c->replay || (!needs_all && !spills_to_ranks(live))) {
         return MR_OK;
     }
-    mr_relay_config config = {.url = c->fabric,
+    mr_relay_config config = {.lends = spills_to_ranks(live) ? c->pipeline->pace.spill_bytes : 0,
+                              .url = c->fabric,
                               .dataset = c->dataset,
                               .merge = live->merge,
                               .rank = (int32_t)c->rank,
@@ -184,7 +181,56 @@ static mr_status open_relay(mr_live *live, mr_error *err) {
     terms->remainder = c->remainder;
     terms->step = live->first_step;
     terms->position = live->position;
-    return mr_relay_open(&live->relay, &config, err);
+    mr_status status = mr_relay_open(&live->ranks, &config, err);
+    live->relay = needs_all ? live->ranks : NULL;
+    return status;
+}
+
+static mr_status open_lent(mr_live *live, mr_error *err) {
+    const mr_lent_config lent = {
+        .relay = live->ranks,
+        .dataset = live->config.dataset,
+        .partitions = live->merge.partitions,
+        .rank = (int32_t)live->config.rank,
+        .world = (int32_t)live->config.world,
+        .bytes = live->config.pipeline->pace.spill_bytes,
+    };
+    mr_spill_config config = {.partitions = live->merge.partitions};
+    mr_status status = mr_lent_open(&config.lent, &lent, err);
+    if (status < 0) {
+        mr_lent_close(config.lent);
+        return status;
+    }
+    status = mr_spill_open(&live->spill, &config, err);
+    if (!live->spill) {
+        mr_lent_close(config.lent);
+    }
+    return status;
+}
+
+/* Ranks have folders of their own: what one has too early, another may not. */
+static mr_status open_spill(mr_live *live, mr_error *err) {
+    const mr_live_config *c = &live->config;
+    const mr_pace *pace = &c->pipeline->pace;
+    char folder[512];
+    if (spills_to_ranks(live)) {
+        return open_lent(live, err);
+    }
+    if (pace->early != MR_EARLY_SPILL || pace->spill_to != MR_SPILL_FOLDER || c->replay) {
+        return MR_OK; /* one rank has no others: it holds */
+    }
+    int size = c->world > 1 ? snprintf(folder, sizeof folder, "%s-%" PRId64, pace->spill, c->rank)
+                            : snprintf(folder, sizeof folder, "%s", pace->spill);
+    if (size >= (int)sizeof folder) {
+        return mr_fail(err, MR_E_PARAM, "the path of the folder to spill to is too long");
+    }
+    const mr_spill_config config = {
+        .folder = folder,
+        .id = mr_hash64(c->dataset->fingerprint, 32, 0),
+        .partitions = live->merge.partitions,
+        .bytes = pace->spill_bytes,
+    };
+    return mr_spill_open(&live->spill, &config, err);
 }
 
 static mr_status open_feed(mr_live *live, mr_error *err) {
@@ -202,6 +248,7 @@ static mr_status open_feed(mr_live *live, mr_error *err) {
         .bytes = c->bytes,
         .spill = live->spill,
         .relay = live->relay,
+        .ranks = live->ranks,
     };
     return mr_feed_open(&live->feed, &config, err);
 }
@@ -336,8 +383,8 @@ mr_status mr_live_open(mr_live **out, const mr_live_config *config, mr_error *er
     MR_TRY(open_decisions(live, err));
     MR_TRY(hear_the_past(live, err));
     live->config.state = NULL;
-    MR_TRY(open_spill(live, err));
     MR_TRY(open_relay(live, err));
+    MR_TRY(open_spill(live, err));
     return open_feed(live, err);
 }
 
@@ -345,8 +392,8 @@ void mr_live_stop(mr_live *live) {
     if (live->feed) {
         mr_feed_stop(live->feed);
     }
-    if (live->relay) {
-        mr_relay_stop(live->relay);
+    if (live->ranks) {
+        mr_relay_stop(live->ranks);
     }
 }
 
@@ -354,8 +401,8 @@ void mr_live_close(mr_live *live) {
     if (live) {
         mr_payloads_free(&live->payloads);
         mr_feed_close(live->feed);
-        mr_relay_close(live->relay);
         mr_spill_close(live->spill);
+        mr_relay_close(live->ranks);
         mr_decisions_close(live->decisions);
         mr_rehearsal_free(live->planned);
         mr_rehearsal_free(live->delivered);
@@ -1000,8 +1047,8 @@ void mr_live_stats(const mr_live *live, mr_stream_stats *out) {
     mr_feed_counts counts;
     mr_relay_counts relay = {0};
     mr_feed_counts_of(live->feed, &counts);
-    if (live->relay) {
-        mr_relay_counts_of(live->relay, &relay);
+    if (live->ranks) {
+        mr_relay_counts_of(live->ranks, &relay);
     }
     *out = (mr_stream_stats){
         .size = (uint32_t)sizeof *out,
@@ -1026,7 +1073,7 @@ void mr_live_stats(const mr_live *live, mr_stream_stats *out) {
 }
 
 mr_status mr_live_failure(const mr_live *live, mr_error *err) {
-    return live->relay ? mr_relay_failure(live->relay, err) : MR_OK;
+    return live->ranks ? mr_relay_failure(live->ranks, err) : MR_OK;
 }
 
 size_t mr_live_state_bytes(const mr_live *live) {

@@ -75,6 +75,18 @@ size_t mr_relay_post(mr_relay *x, int32_t to, relay_kind kind, const mr_relay_re
     return bytes;
 }
 
+/* Takes the bytes over, unless there is no memory for a letter. */
+bool mr_relay_post_bytes(mr_relay *x, int32_t to, relay_kind kind, int64_t id,
+                         mr_relay_bytes *body) {
+    relay_letter *l = open_letter(x, to, kind);
+    if (l) {
+        l->id = id;
+        l->body = *body;
+        pthread_cond_signal(&x->mail);
+    }
+    return l != NULL;
+}
+
 void mr_relay_free_letter(relay_letter *l) {
     free(l->body.bytes);
     mr_free(l);
@@ -411,6 +423,7 @@ void mr_relay_lose(mr_relay *x, int32_t who, const char *why) {
     }
     p->left = p->left_too = true;
     mr_relay_drop_letters(p);
+    mr_relay_free_loans(x, who);
     if (x->is_vital && x->failed == MR_OK && !x->closing) {
         mr_fail(&x->failure, MR_E_IO, "rank %d (process %lld on %s) is gone: %s", (int)who,
                 (long long)p->process.pid, p->host, why);
@@ -521,6 +534,7 @@ void mr_relay_close(mr_relay *x) {
     }
     free_jobs(x->first_job);
     free_jobs(x->found);
+    mr_relay_free_loans(x, -1);
     for (relay_letter *l = x->under_way, *next; l; l = next) {
         next = l->next;
         mr_relay_free_letter(l);

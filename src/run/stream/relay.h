@@ -20,6 +20,7 @@
 #include "plan/merge.h"
 #include "run/read/dataset.h"
 #include "run/stream/held.h"
+#include "run/stream/relay_record.h"
 
 typedef struct mr_relay mr_relay;
 
@@ -36,6 +37,7 @@ typedef struct mr_relay_config {
     const mr_dataset *dataset;
     mr_merge merge;
     int32_t rank, world;
+    int64_t lends; /* bytes of memory, to all other ranks together */
     mr_relay_terms terms;
 } mr_relay_config;
 
@@ -62,6 +64,13 @@ void mr_relay_tell(mr_relay *relay, int32_t partition, const mr_entry *entry);
  * have no bytes. */
 mr_status mr_relay_advance(mr_relay *relay, int32_t partition, int64_t number,
                            const mr_entry_sink *sink, mr_error *err);
+
+/* Memory of other ranks (lent.h): gives a chunk to a rank, which takes the bytes over (false: it
+ * did not); asks for it; and has it back. MR_LATER: it has not come; MR_E_NOT_FOUND: it never will.
+ */
+bool mr_relay_lend(mr_relay *relay, int32_t rank, int64_t id, mr_relay_bytes *bytes);
+void mr_relay_ask_back(mr_relay *relay, int32_t rank, int64_t id);
+mr_status mr_relay_back(mr_relay *relay, int32_t rank, int64_t id, mr_relay_bytes *out);
 
 /* ---- The consumer ---- */
 /* A rank's row is an entry of this rank's: sends its bytes. held NULL: they are read, and kept for

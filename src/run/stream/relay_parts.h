@@ -17,11 +17,12 @@ enum { RELAY_MAGIC = 0x314c524d, RELAY_CELLS = 1024, MOST_JOBS = 4096 };
 #define LETTER_BYTES ((size_t)256 << 10) /* from which a letter is closed */
 #define WINDOW_BYTES ((int64_t)32 << 20) /* that a rank was sent and has not taken yet */
 
-typedef enum relay_kind { TOLD = 1, GIVEN, BEAT, BYE, BYE_TOO, LOST } relay_kind;
+typedef enum relay_kind { TOLD = 1, GIVEN, BEAT, BYE, BYE_TOO, LOST, KEEP, ASK, BACK } relay_kind;
 
 typedef struct relay_head {
     uint32_t magic, kind;
     int64_t number; /* of the letters to this rank: long ones are overtaken */
+    int64_t id;     /* of a chunk that is lent */
     int64_t taken;  /* bytes that were given by it, and taken or dropped */
     uint64_t hash[2];
 } relay_head;
@@ -31,6 +32,7 @@ typedef struct relay_letter {
     struct relay_letter *next;
     relay_kind kind;
     int32_t peer;
+    int64_t id;
     mr_relay_bytes body;
 } relay_letter;
 
@@ -71,6 +73,14 @@ typedef struct relay_parked {
     mr_held *held; /* NULL: it is not sent */
 } relay_parked;
 
+/* A chunk of a rank's that is kept here, or of this rank's that has come back. */
+typedef struct relay_loan {
+    struct relay_loan *next;
+    int32_t rank;
+    int64_t id;
+    mr_relay_bytes bytes;
+} relay_loan;
+
 /* An entry to be read for another rank, or that was. */
 typedef struct relay_job {
     struct relay_job *next;
@@ -99,6 +109,8 @@ struct mr_relay {
     int64_t n_parked, passed;
     relay_job *first_job, **last_job, *found;
     int64_t n_jobs;
+    relay_loan *kept, *back;
+    int64_t kept_bytes;
     mr_relay_wake *wake;
     void *wake_user;
     bool stopping, closing, ended;
@@ -114,12 +126,20 @@ double mr_relay_now(void); /* seconds */
 /* Adds a record to the last letter of its kind, or a letter without one. */
 size_t mr_relay_post(mr_relay *x, int32_t to, relay_kind kind, const mr_relay_record *where,
                      const mr_entry *entry);
+bool mr_relay_post_bytes(mr_relay *x, int32_t to, relay_kind kind, int64_t id,
+                         mr_relay_bytes *body);
 void mr_relay_take_told(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e);
 void mr_relay_take_given(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e,
                          size_t bytes);
 void mr_relay_lose(mr_relay *x, int32_t who, const char *why);
 void mr_relay_drop_letters(relay_peer *p);
 void mr_relay_free_letter(relay_letter *l);
+
+/* ---- relay_lend.c: with the lock held ---- */
+void mr_relay_take_loan(mr_relay *x, int32_t from, int64_t id, const void *bytes, size_t size);
+void mr_relay_return_loan(mr_relay *x, int32_t to, int64_t id);
+void mr_relay_take_back(mr_relay *x, int32_t from, int64_t id, const void *bytes, size_t size);
+void mr_relay_free_loans(mr_relay *x, int32_t rank); /* those of a rank; -1: all */
 
 /* ---- relay_meet.c ---- */
 mr_status mr_relay_meet(mr_relay *x, mr_error *err);

@@ -31,6 +31,7 @@ static relay_letter *take_letter(mr_relay *x, relay_head *head) {
             *head = (relay_head){.magic = RELAY_MAGIC,
                                  .kind = (uint32_t)l->kind,
                                  .number = p->sent++,
+                                 .id = l->id,
                                  .taken = p->taken};
             p->told_taken = p->taken;
         }
@@ -124,7 +125,14 @@ static void read_letter(mr_relay *x, int32_t from, const relay_head *h, const vo
         mr_relay_lose(x, from, "what it sent is damaged");
     } else if (h->kind == TOLD || h->kind == GIVEN || h->kind == LOST) {
         take_records(x, from, h, body, size);
+    } else if (h->kind == KEEP) {
+        mr_relay_take_loan(x, from, h->id, body, size);
+    } else if (h->kind == ASK) {
+        mr_relay_return_loan(x, from, h->id);
+    } else if (h->kind == BACK) {
+        mr_relay_take_back(x, from, h->id, body, size);
     } else if (h->kind == BYE) {
+        mr_relay_free_loans(x, from);
         mr_relay_drop_letters(p);
         mr_relay_post(x, from, BYE_TOO, NULL, NULL);
         p->left = true;
