@@ -13,6 +13,8 @@ static const char *const policy_names[] = {"reservoir", "class_balanced", "cbrs"
 _Static_assert(sizeof policy_names / sizeof *policy_names == MR_REHEARSE_POLICIES + 1,
                "names stand in the order of mr_rehearsal_policy");
 
+static const char *const enter_names[] = {"raw", "cached", NULL};
+
 static const mr_param rehearse_rows[] = {
     {.name = "size",
      .kind = MR_PARAM_INT,
@@ -48,6 +50,13 @@ static const mr_param rehearse_rows[] = {
      .max = 0x1p60,
      .doc = "How many bytes of kept samples stay in memory; the others are read from the stream "
             "again."},
+    {.name = "enter",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(mr_rehearse, enter),
+     .fallback = "\"raw\"",
+     .choices = enter_names,
+     .doc = "What stays in memory of a kept sample: its entry (raw), or what the ops before the "
+            "first one that draws made of it (cached; or before a `cache` among the ops)."},
     {.name = "classes",
      .kind = MR_PARAM_INT,
      .offset = offsetof(mr_rehearse, classes),

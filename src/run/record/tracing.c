@@ -54,7 +54,8 @@ mr_status mr_tracing_open(mr_loader *loader, const mr_options *options, mr_error
 /* Ops that run fused from this one on: caches that work part them. */
 static int32_t fused_at(const mr_loader *loader, int32_t op) {
     const mr_op_node *node = &loader->pipeline->ops[op];
-    bool caches = mr_child_of_op(&loader->children, op)->caches.parts;
+    bool caches =
+        loader->pipeline->is_stream || mr_child_of_op(&loader->children, op)->caches.parts;
     return caches ? node->fused_length : node->whole_length;
 }
 

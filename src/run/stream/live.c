@@ -13,6 +13,7 @@
 #include "core/memory.h"
 #include "plan/order.h"
 #include "plan/rehearsal.h"
+#include "run/chain/enter.h"
 #include "run/stream/decisions.h"
 #include "run/stream/payloads.h"
 #include "span/ticks.h"
@@ -38,7 +39,9 @@ struct mr_live {
     mr_rehearsal *planned, *delivered;                         /* NULL: nothing is shown again */
     mr_custom custom; /* for the policy of that name: the planned buffer, as the host sees it */
     mr_payloads payloads;
-    mr_hearsay hearsay;                     /* what the trainer said ... */
+    mr_payloads made;   /* likewise, as they are at the cache op ("enter": "cached") */
+    bool enters;        /* such are kept */
+    mr_hearsay hearsay; /* what the trainer said ... */
     int64_t heard_planned, heard_delivered; /* ... and how much of it the buffers know */
     mr_extras extras;                       /* of samples that the planned buffer has */
     mr_status failed;                       /* in the middle of a step: there is no going on */
@@ -49,6 +52,7 @@ struct mr_live {
 static void forget_payload(void *user, uint64_t id) {
     mr_live *live = user;
     mr_payloads_remove(&live->payloads, id);
+    mr_payloads_remove(&live->made, id);
     mr_extras_remove(&live->extras, id);
 }
 
@@ -116,7 +120,8 @@ static mr_status open_rehearsal(mr_live *live, mr_error *err) {
     MR_TRY(mr_rehearsal_mirror(live->delivered, err));
     live->kept = mr_rehearsal_count(live->delivered);
     mr_rehearsal_watch(live->planned, forget_payload, live);
-    live->payloads.most_bytes = live->config.pipeline->rehearse.memory;
+    live->made.most_bytes = live->config.pipeline->rehearse.memory;
+    live->enters = mr_enter_op(live->config.pipeline) >= 0;
     if (is_custom(live)) {
         MR_TRY(mr_custom_open(&live->custom, live->config.policy, live->planned,
                               live->config.pipeline->rehearse.size, err));
@@ -400,6 +405,7 @@ void mr_live_stop(mr_live *live) {
 void mr_live_close(mr_live *live) {
     if (live) {
         mr_payloads_free(&live->payloads);
+        mr_payloads_free(&live->made);
         mr_feed_close(live->feed);
         mr_spill_close(live->spill);
         mr_relay_close(live->ranks);
@@ -506,7 +512,8 @@ static mr_status add_replays(mr_live *live, mr_live_step *step, int64_t replays,
         if (extra && !own) {
             return MR_E_MEMORY;
         }
-        mr_held *held = mr_payloads_find(&live->payloads, drawn.id);
+        mr_held *held = mr_payloads_find(&live->made, drawn.id);
+        held = held ? held : mr_payloads_find(&live->payloads, drawn.id);
         step->rows[step->n_rows++] =
             (mr_live_row){.sample = (int64_t)drawn.id,
                           .epoch = epoch_of(live, step->step, slot),
@@ -517,6 +524,12 @@ static mr_status add_replays(mr_live *live, mr_live_step *step, int64_t replays,
                           .extra = own};
     }
     return MR_OK;
+}
+
+/* What is kept as it is at the cache op takes of the same memory. */
+static void keep_entry(mr_live *live, int64_t sample, mr_held *held) {
+    live->payloads.most_bytes = live->made.most_bytes - live->made.bytes;
+    mr_payloads_add(&live->payloads, (uint64_t)sample, held);
 }
 
 /* ---- What other ranks make of this rank's entries ---- */
@@ -541,7 +554,7 @@ static void give_news(mr_live *live, const mr_live_step *step, int32_t rank) {
 static void give_replays(mr_live *live, const mr_live_step *step, int32_t rank) {
     const slots theirs = slots_of(live, step, step->drawn, rank);
     int64_t news = news_of(live, step, rank).samples.count;
-    bool has_room = live->payloads.bytes < live->payloads.most_bytes;
+    bool has_room = live->payloads.bytes + live->made.bytes < live->made.most_bytes;
     for (int64_t slot = theirs.first; slot < theirs.end; slot++) {
         mr_representative drawn;
         if (draw(live, step, slot, &drawn) && is_here(live, (int64_t)drawn.id)) {
@@ -556,7 +569,7 @@ static void keep_found(mr_live *live) {
     int64_t sample = 0;
     for (mr_held *held; (held = mr_relay_found(live->relay, &sample));) {
         if (live->planned && mr_rehearsal_has(live->planned, (uint64_t)sample)) {
-            mr_payloads_add(&live->payloads, (uint64_t)sample, held);
+            keep_entry(live, sample, held);
         }
         mr_held_release(held);
     }
@@ -602,7 +615,7 @@ static mr_status offer(mr_rehearsal *buffer, const mr_live_step *step, mr_error 
 static void keep_payloads(mr_live *live, const mr_live_step *step) {
     for (int64_t i = 0; i < step->count; i++) {
         if (step->arrived[i]->entry.value && !step->arrived[i]->is_afar) {
-            mr_payloads_add(&live->payloads, (uint64_t)step->samples[i], step->arrived[i]);
+            keep_entry(live, step->samples[i], step->arrived[i]);
         }
     }
 }
@@ -973,7 +986,22 @@ mr_status mr_live_fetch(const mr_live *live, const mr_live_step *step, int64_t r
         return mr_fail(err, MR_E_NOT_FOUND, "the step has no sample to take in its place");
     }
     fill_block(out, sample, held, own);
+    out->made = held->is_made ? held->entry.value : NULL;
+    out->made_size = held->is_made ? held->entry.size : 0;
+    out->packs = live->enters && attempt < 0 && !held->is_made;
     return MR_OK;
+}
+
+/* A row is one worker's. Without memory it is made again the next time. */
+void mr_live_keep(const mr_live_step *step, int64_t row, const void *bytes, size_t size) {
+    mr_live_row *own = &step->rows[row];
+    mr_entry entry = (own->held ? own->held : own->recalled)->entry;
+    entry.value = bytes;
+    entry.size = size;
+    own->made = mr_held_copy(&entry, NULL);
+    if (own->made) {
+        own->made->is_made = true;
+    }
 }
 
 /* ---- After ---- */
@@ -985,6 +1013,7 @@ void mr_live_forget(mr_live_step *step) {
         mr_held_release(step->rows[i].held);
         mr_held_release(step->rows[i].recalled);
         mr_held_release(step->rows[i].stand_in);
+        mr_held_release(step->rows[i].made);
         mr_free(step->rows[i].extra);
     }
     mr_choices_free(step->choices);
@@ -1005,7 +1034,27 @@ static void keep_recalled(mr_live *live, const mr_live_step *step) {
         const mr_live_row *row = &step->rows[i];
         bool own = reader_of(live, row->sample) < 0;
         if (row->recalled && own && mr_rehearsal_has(live->planned, (uint64_t)row->sample)) {
-            mr_payloads_add(&live->payloads, (uint64_t)row->sample, row->recalled);
+            keep_entry(live, row->sample, row->recalled);
+        }
+    }
+}
+
+/* As far as it fits beside the entries; in place of its own, unless other ranks want that. */
+static void keep_made(mr_live *live, const mr_live_step *step) {
+    for (int64_t i = 0; i < step->n_rows; i++) {
+        const mr_live_row *row = &step->rows[i];
+        uint64_t id = (uint64_t)row->sample;
+        int64_t room = live->made.most_bytes - live->payloads.bytes - live->made.bytes;
+        if (!row->made || !mr_rehearsal_knows(live->planned, id)) {
+            continue;
+        }
+        const mr_held *entry = live->relay ? NULL : mr_payloads_find(&live->payloads, id);
+        room += entry ? (int64_t)entry->bytes : 0;
+        if ((int64_t)row->made->bytes <= room) {
+            mr_payloads_add(&live->made, id, row->made);
+        }
+        if (entry && mr_payloads_find(&live->made, id)) {
+            mr_payloads_remove(&live->payloads, id);
         }
     }
 }
@@ -1014,6 +1063,7 @@ mr_status mr_live_delivered(mr_live *live, mr_live_step *step, mr_error *err) {
     mr_status status = MR_OK;
     if (live->delivered) {
         keep_recalled(live, step);
+        keep_made(live, step);
         status = hear_delivered(live, step->step, err);
         status = status == MR_OK ? advance_delivered(live, step, err) : status;
         live->kept = mr_rehearsal_count(live->delivered);
@@ -1040,7 +1090,7 @@ mr_status mr_live_note(mr_live *live, const char *digest, mr_error *err) {
 }
 
 int64_t mr_live_memory(const mr_live *live) {
-    return live->config.bytes + live->payloads.most_bytes + (int64_t)MR_FEED_UNUSED;
+    return live->config.bytes + live->made.most_bytes + (int64_t)MR_FEED_UNUSED;
 }
 
 void mr_live_stats(const mr_live *live, mr_stream_stats *out) {

@@ -24,6 +24,7 @@ typedef struct mr_live_row {
     mr_held *held;     /* NULL: to be had from rank `from`, or read once more */
     int32_t from;      /* -1: from nobody */
     mr_held *recalled; /* what a worker got or read */
+    mr_held *made;     /* (optional) what a worker made of it, to be kept */
     mr_held *stand_in; /* likewise, of what stands in for it */
     mr_extra *extra;   /* NULL: none */
 } mr_live_row;
@@ -78,9 +79,15 @@ typedef struct mr_live_block {
     void *part;
     mr_block block;
     int64_t sample;
+    const void *made; /* the sample as it is at the cache op; NULL: it is to be made */
+    size_t made_size;
+    bool packs; /* it is wanted as it is there: mr_live_keep */
 } mr_live_block;
 mr_status mr_live_fetch(const mr_live *live, const mr_live_step *step, int64_t row, int64_t attempt,
                         mr_live_block *out, mr_error *err);
+
+/* Keeps a row's sample as it is at the cache op; takes nothing over. */
+void mr_live_keep(const mr_live_step *step, int64_t row, const void *bytes, size_t size);
 
 /* The step was delivered. mr_live_forget: or it never will be. */
 mr_status mr_live_delivered(mr_live *live, mr_live_step *step, mr_error *err);

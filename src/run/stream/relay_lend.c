@@ -64,7 +64,7 @@ void mr_relay_take_loan(mr_relay *x, int32_t from, int64_t id, const void *bytes
 
 void mr_relay_return_loan(mr_relay *x, int32_t to, int64_t id) {
     relay_loan *loan = take_loan(&x->kept, to, id);
-    mr_relay_bytes bytes = loan ? loan->bytes : (mr_relay_bytes){NULL};
+    mr_relay_bytes bytes = loan ? loan->bytes : (mr_relay_bytes){.bytes = NULL};
     x->kept_bytes -= (int64_t)bytes.size;
     if (!mr_relay_post_bytes(x, to, BACK, id, &bytes)) {
         free(bytes.bytes);
@@ -85,13 +85,13 @@ bool mr_relay_lend(mr_relay *x, int32_t rank, int64_t id, mr_relay_bytes *bytes)
     bool posted = !x->peers[rank].left && mr_relay_post_bytes(x, rank, KEEP, id, bytes);
     pthread_mutex_unlock(&x->lock);
     if (posted) {
-        *bytes = (mr_relay_bytes){NULL};
+        *bytes = (mr_relay_bytes){.bytes = NULL};
     }
     return posted;
 }
 
 void mr_relay_ask_back(mr_relay *x, int32_t rank, int64_t id) {
-    mr_relay_bytes none = {NULL};
+    mr_relay_bytes none = {.bytes = NULL};
     pthread_mutex_lock(&x->lock);
     if (!x->peers[rank].left) {
         (void)mr_relay_post_bytes(x, rank, ASK, id, &none);
