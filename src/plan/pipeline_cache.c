@@ -41,7 +41,9 @@ static mr_status check_prefix(const mr_compiler *c, const mr_op_node *cache) {
                 "samples of source %s cannot be told apart from changed ones, so they cannot be "
                 "kept",
                 c->pipeline->source->name);
-        mr_hint(c->err, "an object of a host language can be given a version=\"...\"");
+        mr_hint(c->err, c->pipeline->is_stream
+                            ? "\"rehearse\": {\"enter\": \"cached\"} keeps samples of a stream"
+                            : "an object of a host language can be given a version=\"...\"");
         return MR_E_PARAM;
     }
     return MR_OK;
