@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and rehearsal: appending and reading entries of 4 KB, inserting into and drawing from a
- * buffer of a million samples, and restoring it. In CPU time: best of several
- * rounds, or of one.
+ * buffer of a million samples, restoring it, and saving states of buffers, each after a step of 64
+ * new samples. In CPU time: best of several rounds, or of one.
  *
  *     bench_stream [FOLDER]    a new folder, on the disk to be measured; by default in /dev/shm */
 #include <millrace/stream.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "plan/rehearsal.h"
+#include "plan/state.h"
 
 enum { VALUE = 4096, ENTRIES = 50000, IDS = 1000000, ROUNDS = 5 };
 
@@ -118,6 +119,60 @@ static void bench_policy(mr_rehearsal_policy policy, const char *name) {
     mr_rehearsal_free(buffer);
 }
 
+static void insert_step(mr_rehearsal *buffer, int64_t step, uint64_t *id) {
+    enum { NEWS = 64 };
+    for (int i = 0; i < NEWS; i++, (*id)++) {
+        const mr_offer offer = {step, *id, (int64_t)(*id % 10), 1};
+        if (mr_rehearsal_offer(buffer, &offer, NULL) < 0) {
+            exit(1);
+        }
+    }
+    if (mr_rehearsal_advance(buffer, step + 1, NULL) < 0) {
+        exit(1);
+    }
+}
+
+/* To memory that was used before, as a trainer's would be. */
+static double save(const mr_rehearsal *buffer, char *text, size_t room) {
+    const mr_state state = {.pipeline = "0123456789abcdef0123456789abcdef",
+                            .dataset = "00000000000000000000000000000000",
+                            .samples = 1,
+                            .is_stream = true,
+                            .buffer = buffer};
+    double start = now();
+    if (mr_state_write(&state, text, room, NULL) < 0) {
+        exit(1);
+    }
+    return now() - start;
+}
+
+static void bench_save(int64_t size) {
+    const mr_rehearsal_options options = {.size = size, .lag = 1, .classes = 1, .seed = 1};
+    mr_rehearsal *buffer = NULL;
+    uint64_t id = 0;
+    int64_t step = 0;
+    double best = 1e9;
+    if (mr_rehearsal_new(&buffer, &options, NULL) < 0 || mr_rehearsal_mirror(buffer, NULL) < 0) {
+        exit(1);
+    }
+    double start = now();
+    while (id < 2 * (uint64_t)size) {
+        insert_step(buffer, step++, &id);
+    }
+    double each = (now() - start) / (double)id;
+    size_t room = MR_STATE_MAX + 2 * mr_rehearsal_bytes(buffer);
+    char *text = malloc(room);
+    for (int i = 0; text && i < 4 * ROUNDS; i++) {
+        insert_step(buffer, step++, &id);
+        double seconds = save(buffer, text, room);
+        best = seconds < best ? seconds : best;
+    }
+    printf("a state with %lld samples: saved in %.3f ms; insert %.0f ns\n", (long long)size,
+           best * 1e3, each * 1e9);
+    free(text);
+    mr_rehearsal_free(buffer);
+}
+
 int main(int argc, char **argv) {
     char made[] = "/dev/shm/millrace-bench-XXXXXX", command[64];
     if (argc > 1) {
@@ -134,5 +189,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < MR_REHEARSE_CUSTOM; i++) {
         bench_policy((mr_rehearsal_policy)i, names[i]);
     }
+    bench_save(20000);
+    bench_save(200000);
     return 0;
 }

@@ -264,6 +264,10 @@ static void print_stream(const mr_loader *loader) {
     if (stream.replayed > 0) {
         printf(", %s shown again", mr_text_count(old, sizeof old, stream.replayed));
     }
+    if (stream.received > 0 || stream.sent > 0) {
+        printf(", %lld had from other ranks and %lld sent", (long long)stream.received,
+               (long long)stream.sent);
+    }
     if (stream.left_out > 0) {
         printf(", %lld left out", (long long)stream.left_out);
     }

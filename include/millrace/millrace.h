@@ -396,6 +396,10 @@ typedef struct mr_stream_stats {
     int64_t starved_ns;  /* time that the consumer waited because the stream had too little */
     int64_t spilled;     /* entries that were written to the folder of "spill" */
     int64_t spill_bytes; /* that its files take now */
+    int64_t received;    /* entries whose bytes other ranks sent, and those bytes */
+    int64_t received_bytes;
+    int64_t sent; /* likewise, to other ranks */
+    int64_t sent_bytes;
 } mr_stream_stats;
 
 /* MR_E_PARAM: it follows none. Asks the source, so it may take a moment; any thread. */

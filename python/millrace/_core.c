@@ -677,13 +677,15 @@ static PyObject *loader_stream(PyObject *object, PyObject *unused) {
     if (mr_loader_stream(self->loader, &s) < 0) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "entries",
-                         (long long)s.entries, "bytes", (long long)s.bytes, "missing",
-                         (long long)s.missing, "waiting", (long long)s.waiting, "behind",
-                         (long long)s.behind, "newest", (long long)s.newest, "replayed",
-                         (long long)s.replayed, "left_out", (long long)s.left_out, "filled",
-                         (long long)s.filled, "kept", (long long)s.kept, "spilled",
-                         (long long)s.spilled, "spill_bytes", (long long)s.spill_bytes);
+    return Py_BuildValue(
+        "{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "entries",
+        (long long)s.entries, "bytes", (long long)s.bytes, "missing", (long long)s.missing,
+        "waiting", (long long)s.waiting, "behind", (long long)s.behind, "newest",
+        (long long)s.newest, "replayed", (long long)s.replayed, "left_out", (long long)s.left_out,
+        "filled", (long long)s.filled, "kept", (long long)s.kept, "spilled", (long long)s.spilled,
+        "spill_bytes", (long long)s.spill_bytes, "starved_ns", (long long)s.starved_ns, "received",
+        (long long)s.received, "received_bytes", (long long)s.received_bytes, "sent",
+        (long long)s.sent, "sent_bytes", (long long)s.sent_bytes);
 }
 
 /* (samples, values or None, extra or None, width): contiguous int64, float64 and float32. */

@@ -250,6 +250,16 @@ def _wants_pinned(options):
 # ---- Loader -------------------------------------------------------------------------------------
 
 
+def _read_state(text):
+    """A saved state as a dictionary. A rehearsal buffer, megabytes of letters, is cut out rather than parsed."""
+    mark = ', "rehearsal": "'
+    begin = text.find(mark)
+    if begin < 0:
+        return json.loads(text)
+    end = text.index('"', begin + len(mark))
+    return {**json.loads(text[:begin] + text[end + 1:]), "rehearsal": text[begin + len(mark):end]}
+
+
 class Loader:
     """A pipeline at work. Each `for batch in loader` is one epoch: the rest of the one that a state or
     next() is in the middle of, else the next one. There are as many as epochs= says, without it any
@@ -315,8 +325,8 @@ class Loader:
             raise
         self.close()
         self._core, self._host, self._processes = core, host, processes
-        self._epoch = json.loads(core.save())["epoch"]
-        self._seed = json.loads(core.save())["seed"]
+        start = _read_state(core.save())
+        self._epoch, self._seed = start["epoch"], start["seed"]
         self._classes = core.classes("label")
         self._started = None
         self._seen = 0
@@ -678,7 +688,7 @@ class Loader:
     def state_dict(self):
         """The state after the last batch that was delivered: a small dictionary of numbers and
         texts. It fits any number of ranks, threads and any batch size."""
-        return json.loads(self._opened().save())
+        return _read_state(self._opened().save())
 
     def load_state_dict(self, state):
         """Goes on from a state. Raises if it belongs to another pipeline, dataset or seed."""

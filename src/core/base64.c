@@ -7,17 +7,21 @@
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void mr_base64_encode(const unsigned char *bytes, size_t size, char *out) {
-    for (size_t i = 0; i < size; i += 3) {
-        size_t n = size - i < 3 ? size - i : 3;
-        uint32_t bits = (uint32_t)bytes[i] << 16;
-        bits |= n > 1 ? (uint32_t)bytes[i + 1] << 8 : 0;
-        bits |= n > 2 ? bytes[i + 2] : 0;
-        for (size_t k = 0; k < 4; k++) {
-            *out++ = '=';
-            if (k <= n) {
-                out[-1] = letters[bits >> (18 - 6 * k) & 63];
-            }
-        }
+    size_t i = 0;
+    for (; i + 3 <= size; i += 3) {
+        uint32_t bits = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
+        *out++ = letters[bits >> 18];
+        *out++ = letters[bits >> 12 & 63];
+        *out++ = letters[bits >> 6 & 63];
+        *out++ = letters[bits & 63];
+    }
+    if (i < size) { /* one or two are left */
+        bool two = size - i == 2;
+        uint32_t bits = (uint32_t)bytes[i] << 16 | (two ? (uint32_t)bytes[i + 1] << 8 : 0);
+        *out++ = letters[bits >> 18];
+        *out++ = letters[bits >> 12 & 63];
+        *out++ = two ? letters[bits >> 6 & 63] : '=';
+        *out++ = '=';
     }
 }
 

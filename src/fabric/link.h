@@ -42,6 +42,10 @@ typedef struct mr_link_config {
     size_t max_body;     /* longer ones that come are a failure of their sender */
     size_t piece;        /* the most that the network is given at once of a body; 0: 1 GB */
     double timeout;      /* seconds for open and collect */
+
+    /* For links over servers (mail.h); MPI needs neither. */
+    const char *url;
+    const char *name; /* of the run: what its ranks have in common, and others have not */
 } mr_link_config;
 
 /* Functions that return false have written why. */

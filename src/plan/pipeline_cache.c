@@ -16,6 +16,12 @@ static const char *unrepeatable(uint32_t flags) {
                                   : NULL;
 }
 
+/* A stream's samples are kept by its rehearsal buffer, in memory, and not by a store. */
+static bool enters(const mr_compiler *c) {
+    return c->pipeline->is_stream && c->pipeline->rehearse.on &&
+           c->pipeline->rehearse.enter == MR_ENTER_CACHED;
+}
+
 static mr_status check_prefix(const mr_compiler *c, const mr_op_node *cache) {
     for (const mr_op_node *node = c->pipeline->ops; node < cache; node++) {
         const char *why = unrepeatable(node->flags);
@@ -30,12 +36,14 @@ static mr_status check_prefix(const mr_compiler *c, const mr_op_node *cache) {
             return MR_E_PARAM;
         }
     }
-    if (!c->pipeline->source->identify) {
+    if (!c->pipeline->source->identify && !enters(c)) {
         mr_fail(c->err, MR_E_PARAM,
                 "samples of source %s cannot be told apart from changed ones, so they cannot be "
                 "kept",
                 c->pipeline->source->name);
-        mr_hint(c->err, "an object of a host language can be given a version=\"...\"");
+        mr_hint(c->err, c->pipeline->is_stream
+                            ? "\"rehearse\": {\"enter\": \"cached\"} keeps samples of a stream"
+                            : "an object of a host language can be given a version=\"...\"");
         return MR_E_PARAM;
     }
     return MR_OK;
@@ -173,12 +181,27 @@ static size_t place_asked_for(const mr_compiler *c, json_t *list, json_t *cache)
     return keep && strcmp(keep, "index") == 0 ? 0 : place_for_cache(c, list);
 }
 
+/* Where samples enter a rehearsal buffer: at the cache among the ops, or before the first that
+ * draws. Two ops that decide together are not parted, and nothing is kept that is not made. */
+static mr_status insert_entrance(mr_compiler *c, json_t *list) {
+    size_t place = place_for_cache(c, list);
+    bool has_cache = false;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        has_cache = has_cache || is_cache_at(c, list, i);
+    }
+    if (has_cache || place == 0 || !mr_find_op(c, "cache") ||
+        look_at(c, json_array_get(list, place - 1)).decides) {
+        return MR_OK;
+    }
+    return insert(c, list, place, json_string("cache"));
+}
+
 /* "cache": "auto", or a cache's parameters: becomes an op like any other, or two. */
 mr_status mr_insert_cache(mr_compiler *c, json_t *document, json_t *list) {
     json_t *cache = json_object_get(document, "cache");
     bool is_auto = json_is_string(cache) && strcmp(json_string_value(cache), "auto") == 0;
     if (!cache) {
-        return MR_OK;
+        return enters(c) ? insert_entrance(c, list) : MR_OK;
     }
     if (!is_auto && !json_is_object(cache)) {
         mr_error_at_json(c->err, "$.cache");

@@ -143,7 +143,7 @@ static uint32_t place_for(mr_rehearsal *b, const kept *sample) {
 }
 
 /* ---- Inserting ---- */
-static bool by_label(const mr_rehearsal *b) {
+bool mr_rehearsal_by_label(const mr_rehearsal *b) {
     mr_rehearsal_policy policy = b->options.policy;
     return policy == MR_REHEARSE_CLASS_BALANCED || policy == MR_REHEARSE_CBRS ||
            policy == MR_REHEARSE_GDUMB || policy == MR_REHEARSE_FIXED_RATE;
@@ -201,7 +201,7 @@ static mr_status insert(mr_rehearsal *b, const mr_offer *offer, mr_error *err) {
     }
     MR_TRY(check_place(b, err));
     MR_TRY(mr_rehearsal_reserve(b, err));
-    uint32_t which = mr_rehearsal_group(b, by_label(b) ? offer->label : 0);
+    uint32_t which = mr_rehearsal_group(b, mr_rehearsal_by_label(b) ? offer->label : 0);
     group *g = &b->groups[which];
     if (!mr_rehearsal_grow(g, g->n + 1)) {
         return mr_fail_memory(err, (size_t)g->n * sizeof *g->members);
@@ -460,6 +460,7 @@ void mr_rehearsal_free(mr_rehearsal *b) {
         free(b->ranked);
         free(b->sums);
         free(b->pending);
+        mr_rehearsal_free_mirror(b);
         free(b);
     }
 }

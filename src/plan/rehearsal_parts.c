@@ -105,7 +105,7 @@ static bool grow_kept(mr_rehearsal *b) {
     for (uint32_t i = 0; i < b->n; i++) {
         index_place(b, i);
     }
-    return true;
+    return !b->mirror || mr_rehearsal_grow_mirror(b);
 }
 
 static bool grow_groups(mr_rehearsal *b) {
@@ -204,7 +204,7 @@ uint32_t mr_rehearsal_group(mr_rehearsal *b, int64_t label) {
 }
 
 /* ---- Members ---- */
-static bool is_ordered(const mr_rehearsal *b) {
+bool mr_rehearsal_is_ordered(const mr_rehearsal *b) {
     mr_rehearsal_policy policy = b->options.policy;
     return policy == MR_REHEARSE_RESERVOIR || policy == MR_REHEARSE_RECENT ||
            policy == MR_REHEARSE_PRIORITY || policy == MR_REHEARSE_CLASS_BALANCED;
@@ -212,11 +212,17 @@ static bool is_ordered(const mr_rehearsal *b) {
 
 /* Who only ever loses its least member need not know where the others are. */
 static bool tracks_members(const mr_rehearsal *b) {
-    return !is_ordered(b) || b->options.policy == MR_REHEARSE_PRIORITY;
+    return !mr_rehearsal_is_ordered(b) || b->options.policy == MR_REHEARSE_PRIORITY;
 }
 
 static bool is_less(const mr_rehearsal *b, member x, member y) {
     return x.key != y.key ? x.key < y.key : b->kept[x.place].id < b->kept[y.place].id;
+}
+
+static void note_change(mr_rehearsal *b, uint32_t place) {
+    if (b->mirror) {
+        mr_rehearsal_mirror_place(b, place);
+    }
 }
 
 static void member_at(mr_rehearsal *b, group *g, uint32_t at, member m) {
@@ -248,10 +254,11 @@ static void order_from(mr_rehearsal *b, group *g, uint32_t at, member m) {
 }
 
 static void settle_member(mr_rehearsal *b, group *g, uint32_t at, member m) {
-    if (is_ordered(b)) {
+    if (mr_rehearsal_is_ordered(b)) {
         order_from(b, g, at, m);
     } else {
         member_at(b, g, at, m);
+        note_change(b, m.place);
     }
 }
 
@@ -289,6 +296,7 @@ void mr_rehearsal_put(mr_rehearsal *b, uint32_t place, const kept *sample) {
     settle_member(b, g, g->n - 1, (member){sample->key, place});
     rank_again(b, sample->group);
     add_weight(b, place, sample->weight);
+    note_change(b, place);
 }
 
 /* The place stays empty until somebody is put there, which is the next thing to happen. */
@@ -314,6 +322,7 @@ static void swap_member(mr_rehearsal *b, uint32_t place, const kept *sample) {
     *old = *sample;
     index_place(b, place);
     settle_member(b, &b->groups[sample->group], at, (member){sample->key, place});
+    note_change(b, place);
 }
 
 void mr_rehearsal_replace(mr_rehearsal *b, uint32_t place, const kept *sample) {
@@ -331,6 +340,7 @@ void mr_rehearsal_revalue(mr_rehearsal *b, uint32_t place, uint64_t key, uint32_
     sample->key = key;
     sample->weight = weight;
     order_from(b, &b->groups[sample->group], sample->at, (member){key, place});
+    note_change(b, place);
 }
 
 void mr_rehearsal_put_back(mr_rehearsal *b, const kept *sample) {

@@ -32,6 +32,13 @@ typedef struct group {
     bool was_largest; /* while the buffer was full */
 } group;
 
+/* The rows of a saved state, as letters, and their hashes: see rehearsal_state.c. */
+typedef struct mirror {
+    char *letters;
+    uint64_t *hashes, sum;
+    uint32_t room;
+} mirror;
+
 struct mr_rehearsal {
     mr_rehearsal_options options;
     uint64_t seed; /* for everything drawn here: no other user of the same seed shares numbers */
@@ -50,6 +57,7 @@ struct mr_rehearsal {
     uint32_t sums_room;
     mr_offer *pending;
     int64_t n_pending, pending_room;
+    mirror *mirror;          /* NULL: none is kept */
     const int64_t *places;   /* that somebody chose for the next offers ... */
     int64_t n_places;        /* ... so many */
     mr_rehearsal_left *left; /* NULL: nobody wants to know */
@@ -68,6 +76,16 @@ uint32_t mr_rehearsal_find(const mr_rehearsal *buffer, uint64_t id);         /* 
 void mr_rehearsal_put(mr_rehearsal *buffer, uint32_t place, const kept *sample);
 void mr_rehearsal_replace(mr_rehearsal *buffer, uint32_t place, const kept *sample);
 void mr_rehearsal_revalue(mr_rehearsal *buffer, uint32_t place, uint64_t key, uint32_t weight);
+
+/* Whether members are a heap by key, or numbered in an order that draws depend on; whether groups
+ * are labels. */
+bool mr_rehearsal_is_ordered(const mr_rehearsal *buffer);
+bool mr_rehearsal_by_label(const mr_rehearsal *buffer);
+
+/* ---- rehearsal_state.c ---- */
+void mr_rehearsal_mirror_place(mr_rehearsal *buffer, uint32_t place); /* what is there changed */
+bool mr_rehearsal_grow_mirror(mr_rehearsal *buffer);
+void mr_rehearsal_free_mirror(mr_rehearsal *buffer);
 
 /* For restoring: a sample at the end and where it was among its group's members; then, once all are
  * back, the groups by size. */

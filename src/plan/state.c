@@ -59,54 +59,72 @@ static size_t write_classes(const mr_state *s, char *out) {
     return s->classes ? (size_t)sprintf(out, ", \"classes\": %s", s->classes) : 0;
 }
 
+static size_t bytes_of_buffer(const mr_state *s) {
+    return mr_base64_length(s->buffer ? mr_rehearsal_bytes(s->buffer) : s->rehearsal_size);
+}
+
 /* The same for what only streams have; out has room for mr_state_bytes. */
-static size_t write_stream(const mr_state *s, char *out) {
+static mr_status write_stream(const mr_state *s, char *out, size_t *length, mr_error *err) {
+    *length = 0;
     if (!s->is_stream) {
-        return 0;
+        return MR_OK;
     }
-    size_t length = (size_t)sprintf(out, ", \"step\": %lld, \"rehearsal\": \"", (long long)s->step);
-    mr_base64_encode(s->rehearsal, s->rehearsal_size, out + length);
-    length += mr_base64_length(s->rehearsal_size);
-    out[length] = '"';
-    return length + 1;
-}
-
-size_t mr_state_bytes(const mr_state *state) {
-    return MR_STATE_MAX + (state->classes ? strlen(state->classes) : 0) +
-           mr_base64_length(state->rehearsal_size);
-}
-
-/* All but the closing brace; *out is freed by the caller. */
-static mr_status write_checked(const mr_state *s, char **out, size_t *length,
-                               char check[CHECK_SIZE], mr_error *err) {
-    *out = malloc(mr_state_bytes(s) + CHECK_SIZE);
-    if (!*out) {
-        return mr_fail_memory(err, mr_state_bytes(s));
+    *length = (size_t)sprintf(out, ", \"step\": %lld, \"rehearsal\": \"", (long long)s->step);
+    if (s->buffer) {
+        MR_TRY(mr_rehearsal_write(s->buffer, out + *length, err));
+    } else {
+        mr_base64_encode(s->rehearsal, s->rehearsal_size, out + *length);
     }
-    *length = write_body(s, *out);
-    *length += write_classes(s, *out + *length);
-    *length += write_stream(s, *out + *length);
-    snprintf(check, CHECK_SIZE, "%016llx", (unsigned long long)mr_hash64(*out, *length, 0));
-    *length += (size_t)sprintf(*out + *length, ", \"check\": \"%s\"", check);
+    *length += bytes_of_buffer(s);
+    out[(*length)++] = '"';
     return MR_OK;
 }
 
+size_t mr_state_bytes(const mr_state *state) {
+    return MR_STATE_MAX + (state->classes ? strlen(state->classes) : 0) + bytes_of_buffer(state);
+}
+
+/* All of it, to memory of mr_state_bytes. A large buffer is copied once and hashed once: saving is
+ * to cost less than a step. */
+static mr_status write_all(const mr_state *s, char *out, size_t *length, char check[CHECK_SIZE],
+                           mr_error *err) {
+    size_t more = 0;
+    *length = write_body(s, out);
+    *length += write_classes(s, out + *length);
+    MR_TRY(write_stream(s, out + *length, &more, err));
+    *length += more;
+    snprintf(check, CHECK_SIZE, "%016llx", (unsigned long long)mr_hash64(out, *length, 0));
+    *length += (size_t)sprintf(out + *length, ", \"check\": \"%s\"}", check);
+    return MR_OK;
+}
+
+/* To memory that may be too small: how small is told. NULL: the check alone is wanted. */
+static mr_status write_beside(const mr_state *s, char *buffer, size_t size, char check[CHECK_SIZE],
+                              mr_error *err) {
+    size_t length = 0;
+    char *text = malloc(mr_state_bytes(s));
+    if (!text) {
+        return mr_fail_memory(err, mr_state_bytes(s));
+    }
+    mr_status status = write_all(s, text, &length, check, err);
+    if (status == MR_OK && length >= size) {
+        status = mr_fail(err, MR_E_PARAM, "the state needs %zu bytes, the buffer has %zu",
+                         length + 1, size);
+    } else if (status == MR_OK && buffer) {
+        memcpy(buffer, text, length + 1);
+    }
+    free(text);
+    return status;
+}
+
 mr_status mr_state_write(const mr_state *state, char *buffer, size_t size, mr_error *err) {
-    char check[CHECK_SIZE], *text = NULL;
+    char check[CHECK_SIZE];
     size_t length = 0;
     if (!is_possible(state)) {
         return mr_fail(err, MR_E_INTERNAL, "a state that cannot be was to be saved");
     }
-    MR_TRY(write_checked(state, &text, &length, check, err));
-    bool fits = length + 2 <= size;
-    if (fits) {
-        memcpy(buffer, text, length);
-        memcpy(buffer + length, "}", 2);
-    }
-    free(text);
-    return fits ? MR_OK
-                : mr_fail(err, MR_E_PARAM, "the state needs %zu bytes, the buffer has %zu",
-                          length + 2, size);
+    return size >= mr_state_bytes(state) ? write_all(state, buffer, &length, check, err)
+                                         : write_beside(state, buffer, size, check, err);
 }
 
 /* ---- Reading ---- */
@@ -225,10 +243,8 @@ static mr_status get_stream(json_t *object, mr_state *out, mr_error *err) {
 }
 
 static mr_status check_values(const mr_state *state, const char *check, mr_error *err) {
-    char wanted[CHECK_SIZE], *text = NULL;
-    size_t length = 0;
-    MR_TRY(write_checked(state, &text, &length, wanted, err));
-    free(text);
+    char wanted[CHECK_SIZE];
+    MR_TRY(write_beside(state, NULL, SIZE_MAX, wanted, err));
     return strcmp(check, wanted) == 0 && is_possible(state)
                ? MR_OK
                : damaged(err, "its check does not fit its entries");

@@ -15,6 +15,8 @@
 
 #include <millrace/millrace.h>
 
+#include "plan/rehearsal.h"
+
 #define MR_STATE_VERSION 1
 
 typedef struct mr_state {
@@ -27,8 +29,9 @@ typedef struct mr_state {
 
     bool is_stream;
     int64_t step;
-    unsigned char *rehearsal; /* freed by mr_state_free; NULL: none */
+    unsigned char *rehearsal; /* as it was read; freed by mr_state_free; NULL: none */
     size_t rehearsal_size;
+    const mr_rehearsal *buffer; /* to be written in its place; NULL: none */
 } mr_state;
 
 #define MR_STATE_TEXT_MAX ((size_t)1 << 31) /* bytes that are looked at */

@@ -13,6 +13,8 @@ static const char *const policy_names[] = {"reservoir", "class_balanced", "cbrs"
 _Static_assert(sizeof policy_names / sizeof *policy_names == MR_REHEARSE_POLICIES + 1,
                "names stand in the order of mr_rehearsal_policy");
 
+static const char *const enter_names[] = {"raw", "cached", NULL};
+
 static const mr_param rehearse_rows[] = {
     {.name = "size",
      .kind = MR_PARAM_INT,
@@ -48,6 +50,13 @@ static const mr_param rehearse_rows[] = {
      .max = 0x1p60,
      .doc = "How many bytes of kept samples stay in memory; the others are read from the stream "
             "again."},
+    {.name = "enter",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(mr_rehearse, enter),
+     .fallback = "\"raw\"",
+     .choices = enter_names,
+     .doc = "What stays in memory of a kept sample: its entry (raw), or what the ops before the "
+            "first one that draws made of it (cached; or before a `cache` among the ops)."},
     {.name = "classes",
      .kind = MR_PARAM_INT,
      .offset = offsetof(mr_rehearse, classes),
@@ -121,6 +130,7 @@ json_t *mr_rehearse_json(const mr_rehearse *rehearse) {
 
 /* ---- Pace ---- */
 static const char *const late_names[] = {"wait", "fill", NULL};
+static const char *const spill_names[] = {"folder", "ranks", NULL};
 static const char *const early_names[] = {"hold", "spill", "thin", "drop_oldest", NULL};
 
 static const mr_param pace_rows[] = {
@@ -166,13 +176,21 @@ static const mr_param pace_rows[] = {
      .offset = offsetof(mr_pace, spill),
      .fallback = "\"\"",
      .doc = "For spill: the folder to write to, a run's own."},
+    {.name = "spill_to",
+     .kind = MR_PARAM_CHOICE,
+     .offset = offsetof(mr_pace, spill_to),
+     .fallback = "\"folder\"",
+     .choices = spill_names,
+     .doc = "For spill: a folder, or the spare memory of the other ranks, over the fabric."},
     {.name = "spill_bytes",
      .kind = MR_PARAM_BYTES,
      .offset = offsetof(mr_pace, spill_bytes),
      .fallback = "\"16GB\"",
      .min = 1 << 20,
      .max = 0x1p60,
-     .doc = "For spill: how large its files may become; beyond that, entries stay in the stream."},
+     .doc =
+         "For spill: how large its files may become, or how much memory a rank lends the others; "
+         "beyond that, entries stay in the stream."},
     {.name = NULL},
 };
 
@@ -190,11 +208,13 @@ mr_status mr_pace_read(mr_pace *out, json_t *value, mr_error *err) {
     }
     MR_TRY(mr_params_fill(pace_rows, value, "$.pace", "pace", NULL, out, err));
     out->on = value != NULL;
-    if ((out->early == MR_EARLY_SPILL) != (out->spill[0] != 0)) {
+    bool to_folder = out->early == MR_EARLY_SPILL && out->spill_to == MR_SPILL_FOLDER;
+    if (to_folder != (out->spill[0] != 0)) {
         mr_pace_free(out);
         mr_error_at_json(err, "$.pace.spill");
         mr_fail(err, MR_E_PARAM, "\"early\": \"spill\" and a folder to spill to need each other");
-        mr_hint(err, "write \"pace\": {\"early\": \"spill\", \"spill\": \"/scratch/spill\"}");
+        mr_hint(err, "write \"pace\": {\"early\": \"spill\", \"spill\": \"/scratch/spill\"}, or "
+                     "\"spill_to\": \"ranks\" and no folder");
         return MR_E_PARAM;
     }
     return MR_OK;

@@ -10,10 +10,12 @@
 #include "plan/rate.h"
 #include "plan/rehearsal.h"
 
+typedef enum mr_rehearse_enter { MR_ENTER_RAW, MR_ENTER_CACHED } mr_rehearse_enter;
+
 typedef struct mr_rehearse {
     int64_t size, lag, classes, memory, least_size;
     double share, rate, samples_per_insert, slack;
-    int32_t policy;
+    int32_t policy, enter; /* mr_rehearse_enter */
     bool on;
 } mr_rehearse;
 
@@ -21,11 +23,14 @@ typedef struct mr_rehearse {
 mr_status mr_rehearse_read(mr_rehearse *out, json_t *value, mr_error *err);
 json_t *mr_rehearse_json(const mr_rehearse *rehearse);
 
+typedef enum mr_spill_to { MR_SPILL_FOLDER, MR_SPILL_RANKS } mr_spill_to;
+
 /* What becomes of a stream that is slower or faster than training. */
 typedef struct mr_pace {
     int32_t late, early;
     double patience, least_kept;
     int64_t most_waiting, spill_bytes;
+    int32_t spill_to;  /* mr_spill_to */
     const char *spill; /* a folder */
     bool on;           /* the document has it */
 } mr_pace;

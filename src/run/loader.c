@@ -242,6 +242,8 @@ static mr_status open_live(mr_loader *loader, const mr_options *options, mr_erro
         .journal = options->journal,
         .replay = options->replay,
         .policy = options->policy,
+        .fabric = options->fabric,
+        .log = &loader->log,
     };
     return loader->pipeline->is_stream ? mr_live_open(&loader->live, &config, err) : MR_OK;
 }
@@ -334,13 +336,12 @@ static mr_status open_peers(mr_loader *loader, const mr_options *options, mr_err
 
 /* Sources that read nothing have nothing to ask for; in a mix, one that reads is enough. */
 static mr_status open_exchange(mr_loader *loader, const mr_options *options, mr_error *err) {
-    if (!options->fabric) {
+    if (!options->fabric || loader->live) { /* ranks that follow a stream have one of their own */
         return MR_OK;
     }
-    if (!mr_children_are_read(&loader->children) || loader->live) {
-        mr_fail(err, MR_E_PARAM, "source %s reads no files ahead%s, so a fabric has nothing to do",
-                loader->children.list[0].pipeline->source->name,
-                loader->live ? " where it is followed" : "");
+    if (!mr_children_are_read(&loader->children)) {
+        mr_fail(err, MR_E_PARAM, "source %s reads no files ahead, so a fabric has nothing to do",
+                loader->children.list[0].pipeline->source->name);
         mr_hint(err, "run it without a fabric");
         return MR_E_PARAM;
     }

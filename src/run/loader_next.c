@@ -161,6 +161,7 @@ static mr_status deliver(mr_loader *loader, int64_t within, mr_batch **out) {
     mr_making *making = &loader->making[loader->n_taken % loader->ring.depth];
     mr_loader_ask(loader);
     if ((loader->peers && mr_peers_failure(loader->peers, &failure) < 0) ||
+        (loader->live && mr_live_failure(loader->live, &failure) < 0) ||
         mr_loader_open_batches(loader, &failure) < 0) {
         return end_with(loader, &failure);
     }
@@ -169,7 +170,8 @@ static mr_status deliver(mr_loader *loader, int64_t within, mr_batch **out) {
         return status;
     }
     if (making->failed_slot >= 0) {
-        return end_with(loader, &making->failure);
+        bool is_lost = loader->live && mr_live_failure(loader->live, &failure) < 0;
+        return end_with(loader, is_lost ? &failure : &making->failure);
     }
     uint64_t begun = mr_track_now(loader->track);
     *out = take_batch(loader, making);

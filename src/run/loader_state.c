@@ -56,10 +56,12 @@ static size_t bytes_of_classes(const mr_loader *loader) {
 mr_status mr_loader_save(const mr_loader *loader, char *buffer, size_t size, mr_error *err) {
     MR_TRY(mr_loader_note_digest(loader, err));
     mr_state state = mr_loader_state(loader);
-    mr_status status = loader->live ? mr_live_save(loader->live, &state, err) : MR_OK;
+    if (loader->live) {
+        mr_live_save(loader->live, &state);
+    }
     state.classes =
         size >= mr_state_bytes(&state) + bytes_of_classes(loader) ? loader->classes : NULL;
-    status = status == MR_OK ? mr_state_write(&state, buffer, size, err) : status;
+    mr_status status = mr_state_write(&state, buffer, size, err);
     state.classes = NULL; /* the loader's */
     mr_state_free(&state);
     return status;

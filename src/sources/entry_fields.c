@@ -10,6 +10,7 @@
 
 /* Those that come after what the entry itself is. */
 enum { LABEL, KEY, TIME, INDEX, IS_REPLAY, WEIGHT, EXTRA, N_COMMON };
+_Static_assert((int)N_COMMON == (int)MR_ENTRY_COMMON, "entry_fields.h says how many there are");
 
 /* ---- What entries are ---- */
 mr_status mr_entry_format_check(mr_entry_format *format, mr_error *err) {
@@ -124,6 +125,9 @@ static mr_status fill_own(const mr_entry_format *format, const mr_entry *entry, 
         return MR_OK;
     }
     for (int32_t i = 0; i < format->json->n_fields; i++) {
+        if (!mr_is_wanted(&fields[i])) {
+            continue;
+        }
         if (!mr_json_packed(entry, i, &data, &size) || !fill_member(&fields[i], data, size)) {
             return mr_fail(err, MR_E_INTERNAL, "the entry was packed by another schema");
         }

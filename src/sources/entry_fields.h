@@ -13,6 +13,9 @@
     "time (int64) and index (int64); with \"rehearse\" also is_replay (uint8) and weight "         \
     "(float32), and on request extra (float32, of varying length: what the trainer gave back). "
 
+/* The fields that every entry has, behind those of its value. */
+enum { MR_ENTRY_COMMON = 7 };
+
 /* What entries are. Filled by a row of the source's table and by its check. */
 typedef struct mr_entry_format {
     mr_strings schema;

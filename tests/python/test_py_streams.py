@@ -230,3 +230,57 @@ def test_the_example_runs(capsys):
     runpy.run_path(str(pathlib.Path(__file__).parents[2] / "examples/continual.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert [line[:16].strip() for line in lines] == ["", "as it comes", "with rehearsal", "all mixed"]
+
+
+def images_stream(folder, n):
+    with streams.Writer(folder, sync="never") as stream:
+        for i in range(n):
+            rows = np.random.default_rng(i).integers(0, 256, (12, 12, 3), np.uint8)
+            stream.append_array(rows, label=i % 5, key=f"k{i}", time=i)
+
+
+def entering(folder, enter, **terms):
+    fields = ["value", "label", "key", "time", "is_replay", "weight", "index"]
+    return (mr.segments(str(folder), follow=True, until=600).decode_npy(dtype="uint8", shape=[12, 12, 3], layout="hwc")
+            .resize([10, 10]).random_flip().random_crop([8, 8]).fields(fields).seed(3).batch(20)
+            .rehearse(size=150, share=0.5, enter=enter, **terms))
+
+
+def delivered(pipeline, names=("value", "label", "is_replay", "weight"), **options):
+    with pipeline.loader(**options) as loader:
+        return [{name: [bytes(np.ascontiguousarray(v)) for v in batch[name]] for name in names} for batch in loader]
+
+
+def test_samples_that_enter_after_the_first_ops_are_the_same(tmp_path):
+    """Fresh crops and flips each time, whichever form of a sample the buffer has in memory."""
+    images_stream(tmp_path / "s", 600)
+    names = ["value", "label", "key", "time", "is_replay", "weight", "index"]
+    raw = delivered(entering(tmp_path / "s", "raw"), names)
+    for memory in ("1GB", "60KB", 0):
+        assert delivered(entering(tmp_path / "s", "cached", memory=memory), names, threads=3) == raw
+    for world in (2, 4):
+        for rank in range(world):
+            ways = [delivered(entering(tmp_path / "s", enter), world=world, rank=rank) for enter in ("raw", "cached")]
+            assert ways[0] == ways[1]
+
+
+def test_what_is_kept_after_the_first_ops_is_not_made_again(tmp_path):
+    images_stream(tmp_path / "s", 600)
+    made = {}
+    for enter in ("raw", "cached"):
+        path = str(tmp_path / f"{enter}.trace")
+        with entering(tmp_path / "s", enter).loader(trace=path, batches_ahead=2) as loader:
+            rows = sum(len(batch.samples) for batch in loader)
+        made[enter] = {op["name"]: op["count"] for op in mr.report(path).figures["ops"]}
+    assert made["raw"]["resize"] == made["raw"]["random_crop"] == made["cached"]["random_crop"] == rows
+    assert 600 <= made["cached"]["resize"] < 700  # new ones, and those drawn before they were made
+
+
+def test_a_cache_among_the_ops_says_where_samples_enter(tmp_path):
+    images_stream(tmp_path / "s", 100)
+    source = mr.segments(str(tmp_path / "s"), follow=True, until=100).decode_npy(dtype="uint8", shape=[12, 12, 3])
+    with pytest.raises(Exception, match="cannot be kept"):
+        source.rehearse(size=50).cache().batch(10).loader()
+    kept = source.rehearse(size=50, enter="cached").batch(10)
+    plain = delivered(source.rehearse(size=50).batch(10))
+    assert len(plain) > 15 and delivered(kept.cache()) == delivered(kept) == plain

@@ -236,6 +236,103 @@ TEST(a_setting_that_librdkafka_does_not_know_is_an_error) {
     CHECK_HAS(part.err.text, "no.such.thing");
 }
 
+/* ---- JSON ---- */
+enum { EVENTS = 120, BAD = 33 };
+
+static void add_events(void) {
+    char value[200];
+    for (int i = 0; i < EVENTS; i++) {
+        int size = i == BAD
+                       ? snprintf(value, sizeof value, "{\"price\": \"cheap\"}")
+                       : snprintf(value, sizeof value,
+                                  "{\"price\": %d.5, \"pixels\": [[%d, 1], [2, 3]], \"tokens\": "
+                                  "[%d%s], \"title\": \"event %d\", \"label\": %d, \"more\": {}}",
+                                  i, i, -i, i % 2 ? ", 7" : "", i, i % 5);
+        CHECK_INT(rd_kafka_producev(producer, RD_KAFKA_V_TOPIC("events"),
+                                    RD_KAFKA_V_PARTITION(i % 2),
+                                    RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                                    RD_KAFKA_V_VALUE(value, (size_t)size), RD_KAFKA_V_END),
+                  ==, RD_KAFKA_RESP_ERR_NO_ERROR);
+    }
+    CHECK_INT(rd_kafka_flush(producer, 30000), ==, 0);
+}
+
+static mr_pipeline *events_pipeline(const char *rest) {
+    char json[900];
+    snprintf(
+        json, sizeof json,
+        "{\"source\": {\"kafka\": {\"brokers\": \"%s\", \"topic\": \"events\", \"partitions\": 2, "
+        "\"until\": %d, \"schema\": [\"price: float32\", \"pixels: uint8[2,2]\", \"tokens: "
+        "int32[]\", "
+        "\"title: string\", \"label: int64\"]}}, \"batch\": %d, \"seed\": 3%s}",
+        rd_kafka_mock_cluster_bootstraps(cluster), EVENTS / 2, BATCH, rest);
+    return fixture_pipeline(json);
+}
+
+static bool is_event(const mr_batch *batch, int64_t row) {
+    const mr_array *tokens = mr_batch_array(batch, 2), *title = mr_batch_array(batch, 3);
+    int64_t i = mr_batch_samples(batch)[row], first = tokens->offsets[row];
+    const uint8_t *pixels = (const uint8_t *)mr_batch_array(batch, 1)->data + 4 * row;
+    char name[32];
+    size_t length = (size_t)snprintf(name, sizeof name, "event %d", (int)i);
+    return ((const float *)mr_batch_array(batch, 0)->data)[row] == (float)i + 0.5F &&
+           pixels[0] == i && pixels[1] == 1 && pixels[2] == 2 && pixels[3] == 3 &&
+           tokens->offsets[row + 1] - first == 1 + i % 2 &&
+           ((const int32_t *)tokens->data)[first] == -i &&
+           (size_t)(title->offsets[row + 1] - title->offsets[row]) == length &&
+           memcmp((const char *)title->data + title->offsets[row], name, length) == 0 &&
+           ((const int64_t *)mr_batch_array(batch, 4)->data)[row] == i % 5;
+}
+
+/* How many were right; the bad one is not among them. */
+static int take_events(mr_loader *loader, int *replayed, mr_status *status, mr_error *err) {
+    mr_batch *batch = NULL;
+    int right = 0;
+    while ((*status = mr_loader_next(loader, &batch, err)) == MR_OK) {
+        for (int64_t i = 0; i < mr_batch_size(batch); i++) {
+            CHECK_INT(mr_batch_samples(batch)[i], !=, BAD);
+            right += is_event(batch, i);
+            *replayed += ((const uint8_t *)mr_batch_array(batch, 5)->data)[i];
+        }
+        mr_batch_unref(batch);
+    }
+    return right;
+}
+
+TEST(members_of_messages_are_fields_and_bad_ones_are_listed) {
+    mr_options options = MR_OPTIONS_INIT;
+    mr_error err = MR_ERROR_INIT;
+    mr_loader *loader = NULL;
+    mr_status status = MR_OK;
+    int replayed = 0;
+    options.threads = 2;
+    CHECK_INT(rd_kafka_mock_topic_create(cluster, "events", 2, 1), ==, 0);
+    add_events();
+    mr_pipeline *strict = events_pipeline(", \"rehearse\": {\"size\": 40}");
+    CHECK_INT(mr_loader_open(&loader, strict, &options, &err), ==, MR_OK);
+    (void)take_events(loader, &replayed, &status, &err);
+    CHECK_INT(status, ==, MR_E_CORRUPT);
+    CHECK_HAS(err.source, "partition 1, offset 16");
+    CHECK_HAS(err.text, "price");
+    mr_loader_close(loader);
+    mr_pipeline_free(strict);
+
+    /* Half of each batch is read again: nothing stays in memory. */
+    mr_pipeline *lenient =
+        events_pipeline(", \"on_error\": \"skip\", \"rehearse\": {\"size\": 40, \"memory\": 0}");
+    mr_stats stats = {.size = sizeof stats};
+    replayed = 0;
+    CHECK_INT(mr_loader_open(&loader, lenient, &options, &err), ==, MR_OK);
+    int right = take_events(loader, &replayed, &status, &err);
+    CHECK_INT(status, ==, MR_END);
+    CHECK_INT(right, ==, EVENTS + replayed);
+    CHECK_INT(replayed, ==, EVENTS - BATCH / 2);
+    mr_loader_stats(loader, &stats);
+    CHECK_INT(stats.skipped, ==, 1);
+    mr_loader_close(loader);
+    mr_pipeline_free(lenient);
+}
+
 TEST(end) {
     free(whole.state);
     free(part.state);

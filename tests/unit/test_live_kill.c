@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A training on a growing stream that is killed at random moments and goes on from its last state:
- * four ranks with rehearsal, whose batches are those of a run that nobody killed. MR_KILLS says how
- * often (./dev test soak: 300). */
+ * four ranks with rehearsal, whose batches are those of a run that nobody killed; also where they
+ * read for each other over a server. MR_KILLS says how often (./dev test soak: 300). */
 #include <millrace/stream.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "fixture.h"
+#include "redis_rig.h"
 #include "test.h"
 
 enum { RANKS = 4, PARTITIONS = 4, EACH = 4000, BATCH = 64, STEPS = EACH * PARTITIONS / BATCH * 2 };
 
 static char folder[64], stream[80], state_file[80], log_file[80];
+
+static const char *fabric; /* NULL: each rank reads all */
 
 static void make_names(void) {
     snprintf(folder, sizeof folder, "%s", fixture_folder());
@@ -62,6 +66,47 @@ typedef struct training {
     FILE *log;
 } training;
 
+/* Ranks that read for each other wait for each other. */
+typedef struct opening {
+    const mr_pipeline *pipeline;
+    mr_options options;
+    mr_loader **out;
+    mr_status status;
+    pthread_t thread;
+} opening;
+
+static void *open_rank(void *context) {
+    opening *o = context;
+    mr_error err = MR_ERROR_INIT;
+    o->status = mr_loader_open(o->out, o->pipeline, &o->options, &err);
+    if (o->status != MR_OK) {
+        fprintf(stderr, "%s\n", err.text);
+    }
+    return NULL;
+}
+
+static bool open_ranks(training *t, const char *state, size_t size) {
+    opening openings[RANKS];
+    bool all = true;
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        opening *o = &openings[rank];
+        *o = (opening){.pipeline = t->pipeline, .options = MR_OPTIONS_INIT, .out = &t->ranks[rank]};
+        o->options.threads = 1;
+        o->options.world = RANKS;
+        o->options.rank = rank;
+        o->options.digest = true;
+        o->options.fabric = fabric;
+        o->options.state = state;
+        o->options.state_size = size;
+        pthread_create(&o->thread, NULL, open_rank, o);
+    }
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        pthread_join(openings[rank].thread, NULL);
+        all = all && openings[rank].status == MR_OK;
+    }
+    return all;
+}
+
 /* Opens all ranks at the last state, and leaves in the log what had happened by then. */
 static bool begin(training *t) {
     char json[400], *state = NULL;
@@ -76,19 +121,8 @@ static bool begin(training *t) {
     if (mr_file_load(state_file, 1 << 24, &state, &size, NULL) == MR_OK) {
         sscanf(strstr(state, "\"step\": "), "\"step\": %lld", &step);
     }
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
-        mr_options options = MR_OPTIONS_INIT;
-        options.threads = 1;
-        options.world = RANKS;
-        options.rank = rank;
-        options.digest = true;
-        options.state = state;
-        options.state_size = size;
-        mr_error err = MR_ERROR_INIT;
-        if (mr_loader_open(&t->ranks[rank], t->pipeline, &options, &err) != MR_OK) {
-            fprintf(stderr, "%s\n", err.text);
-            return false;
-        }
+    if (!open_ranks(t, state, size)) {
+        return false;
     }
     mr_free(state);
     t->log = fopen(log_file, step ? "r+" : "w");
@@ -187,14 +221,18 @@ static char *log_of_training(size_t *size) {
     return text;
 }
 
-TEST(a_training_that_is_killed_delivers_what_one_that_is_not_does) {
+/* Kills a training on a growing stream now and then; in the end it delivered what one does that
+ * reads the whole stream alone and is left in peace. */
+static void check_killed(int kills, const char *over) {
     size_t killed_size = 0, quiet_size = 0;
     make_names();
+    fabric = over;
     pid_t writer = start_writer();
-    kill_trainings(n_kills());
+    kill_trainings(kills);
     char *killed = log_of_training(&killed_size);
     CHECK(ended_well(writer));
     remove(state_file);
+    fabric = NULL;
     char *quiet = log_of_training(&quiet_size);
     CHECK_INT(killed_size, ==, quiet_size);
     CHECK_INT(quiet_size, ==, STEPS * RANKS * 33);
@@ -202,6 +240,21 @@ TEST(a_training_that_is_killed_delivers_what_one_that_is_not_does) {
     mr_free(killed);
     mr_free(quiet);
     fixture_remove(folder);
+}
+
+TEST(a_training_that_is_killed_delivers_what_one_that_is_not_does) {
+    check_killed(n_kills(), NULL);
+}
+
+TEST(also_where_ranks_read_for_each_other) {
+    char url[64];
+    if (!redis_can_run()) {
+        return;
+    }
+    redis_server server = redis_begin("--maxmemory", "100mb");
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", server.port);
+    check_killed(n_kills(), url);
+    redis_end(&server);
 }
 
 TEST_MAIN()

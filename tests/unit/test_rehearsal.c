@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rehearsal buffers: what they keep and draw follows from what was offered, and has the
  * distribution that the policy promises. */
+#include "core/base64.h"
 #include "plan/rehearsal.h"
 #include "test.h"
 
@@ -301,6 +302,35 @@ TEST(offers_take_effect_after_the_lag) {
     CHECK_HAS(err.text, "too late");
     CHECK_INT(mr_rehearsal_advance(buffer, 3, &err), ==, MR_E_PARAM);
     mr_rehearsal_free(buffer);
+}
+
+/* What is kept up to date as letters is what would be made of it. */
+TEST(a_mirror_is_what_is_saved) {
+    for (int policy = 0; policy < MR_REHEARSE_CUSTOM; policy++) {
+        mr_rehearsal *plain = buffer_of((mr_rehearsal_policy)policy, 200, 5),
+                     *mirrored = buffer_of((mr_rehearsal_policy)policy, 200, 5);
+        CHECK_INT(mr_rehearsal_mirror(mirrored, NULL), ==, MR_OK);
+        for (int64_t step = 0; step < 60; step += 3) {
+            run_steps(plain, step, step + 3, 1);
+            run_steps(mirrored, step, step + 3, 1);
+            for (uint64_t id = 0; policy == MR_REHEARSE_PRIORITY && id < 500; id += 7) {
+                mr_rehearsal_value(plain, id, (double)(id % 13), NULL);
+                mr_rehearsal_value(mirrored, id, (double)(id % 13), NULL);
+            }
+            size_t length = mr_base64_length(mr_rehearsal_bytes(plain));
+            char *a = malloc(length), *b = malloc(length);
+            CHECK_INT(mr_base64_length(mr_rehearsal_bytes(mirrored)), ==, length);
+            CHECK_INT(mr_rehearsal_write(plain, a, NULL), ==, MR_OK);
+            CHECK_INT(mr_rehearsal_write(mirrored, b, NULL), ==, MR_OK);
+            CHECK(memcmp(a, b, length) == 0);
+            free(a);
+            free(b);
+        }
+        mirrored = saved_and_restored(mirrored);
+        CHECK(same_draws(plain, mirrored, 60));
+        mr_rehearsal_free(plain);
+        mr_rehearsal_free(mirrored);
+    }
 }
 
 TEST(damaged_states_are_refused) {

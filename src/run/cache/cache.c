@@ -91,7 +91,7 @@ static void find_keepers(mr_caches *caches) {
 mr_status mr_caches_open(mr_caches *caches, const mr_pipeline *p, const mr_dataset *dataset,
                          const mr_caches_config *config, const mr_log *log, mr_error *err) {
     int32_t n = 0;
-    for (int32_t i = 0; i < p->n_ops; i++) {
+    for (int32_t i = 0; i < p->n_ops && !p->is_stream; i++) { /* a stream's: chain/enter.h */
         n += mr_op_is_cache(&p->ops[i]);
     }
     caches->pipeline = p;

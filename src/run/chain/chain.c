@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "run/chain/enter.h"
 #include "run/chain/follow.h"
 #include "run/chain/fuse.h"
 
@@ -156,6 +157,24 @@ mr_status mr_chain_fill_rest(mr_chain *chain, const mr_chain_job *job, const mr_
     for (int32_t i = 0; i < chain->n_wanted; i++) {
         int32_t f = chain->wanted_fields[i];
         if (!is_kept(cache, f) && fields[f].data) {
+            MR_TRY(settle(chain, job, f, &fields[f], job->lends, err));
+        }
+    }
+    return MR_OK;
+}
+
+mr_status mr_chain_fill_said(mr_chain *chain, const mr_chain_job *job, mr_view *fields,
+                             mr_error *err) {
+    for (int32_t i = 0; i < chain->n_wanted; i++) {
+        int32_t f = chain->wanted_fields[i];
+        if (mr_is_wanted(&fields[f])) {
+            MR_TRY(offer_memory(chain, job, f, &fields[f], err));
+        }
+    }
+    MR_TRY(call_source(chain, job, fields, err));
+    for (int32_t i = 0; i < chain->n_wanted; i++) {
+        int32_t f = chain->wanted_fields[i];
+        if (mr_is_wanted(&fields[f])) {
             MR_TRY(settle(chain, job, f, &fields[f], job->lends, err));
         }
     }
@@ -348,7 +367,8 @@ MR_MARKED static void call_keep(mr_chain *chain, const mr_chain_job *job, int32_
 MR_MARKED static mr_status step(mr_chain *chain, mr_chain_job *job, chain_way way, int32_t i,
                                 mr_view *fields, int32_t *n, mr_error *err) {
     const mr_op_node *node = &chain->pipeline->ops[i];
-    int32_t length = way.caches && chain->caches->parts ? node->fused_length : node->whole_length;
+    bool parts = chain->enter >= 0 || (way.caches && chain->caches->parts);
+    int32_t length = parts ? node->fused_length : node->whole_length;
     mr_view *value = &fields[node->field], out = {0};
     *n = length > 1 ? length : 1;
     if (mr_chain_is_done(chain, i)) {
@@ -357,6 +377,9 @@ MR_MARKED static mr_status step(mr_chain *chain, mr_chain_job *job, chain_way wa
     if (mr_op_is_cache(node)) {
         if (way.caches) {
             call_keep(chain, job, i, fields);
+        }
+        if (i == chain->enter && job->packs) {
+            job->packed = mr_enter_pack(chain, fields, &job->packed_size);
         }
         if (length <= 1 || i + 1 >= way.end) {
             return MR_OK;
@@ -406,7 +429,10 @@ static mr_status make(mr_chain *chain, mr_chain_job *job, chain_way way, mr_erro
     mr_view *fields = chain->values;
     int32_t start = -1;
     mr_status status = way.caches ? find_kept(chain, job, fields, &start, err) : MR_OK;
-    if (status == MR_OK && start < 0) {
+    if (status == MR_OK && job->made) {
+        status = mr_enter_unpack(chain, job, fields, err);
+        start = chain->enter;
+    } else if (status == MR_OK && start < 0) {
         status = fill(chain, job, fields, err);
         start = 0;
     }

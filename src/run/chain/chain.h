@@ -53,6 +53,7 @@ typedef struct mr_chain {
     bool gathers;      /* many samples at once: see mr_chain_gather */
     mr_column *to;     /* where to */
     bool takes_rows;   /* every op can take many samples at once: see mr_chain_run_rows */
+    int32_t enter;     /* the op at which a stream's samples are kept; -1: none. See enter.h */
     mr_caches *caches; /* NULL: none */
     mr_recall recall;  /* what they have */
     mr_memory memory;
@@ -70,8 +71,13 @@ typedef struct mr_chain_job {
     const void *record;   /* (optional) the sample as it is at the last cache, from a fabric */
     size_t record_size;
     bool is_own_record; /* from our own store, read from its disk */
-    bool lends;         /* what the source points at stays until the batch is sealed */
-    bool offers;        /* its bytes were read here: a fabric is offered what is made of them */
+    const void *made;   /* (optional) the sample as it is at chain->enter */
+    size_t made_size;
+    bool packs;   /* the sample is wanted as it is there: packed, freed by the caller */
+    void *packed; /* NULL: it was not, or there was no memory */
+    size_t packed_size;
+    bool lends;  /* what the source points at stays until the batch is sealed */
+    bool offers; /* its bytes were read here: a fabric is offered what is made of them */
     /* (optional) Reads the block now: it was expected in a store, and is not there. */
     mr_status (*fetch)(void *user, struct mr_chain_job *job, mr_error *err);
     bool (*is_stopped)(void *user); /* (optional) */
@@ -143,6 +149,10 @@ mr_status mr_chain_call_sample(mr_chain *chain, int32_t i, const mr_view *in, mr
 /* Where a value of this type goes: the batch if it is the field's last word, else our memory. */
 mr_status mr_chain_destination(mr_chain *chain, const mr_chain_job *job, int32_t field, bool last,
                                mr_view *out, mr_error *err);
+
+/* What the source says of an entry besides its value, which is marked as not wanted. */
+mr_status mr_chain_fill_said(mr_chain *chain, const mr_chain_job *job, mr_view *fields,
+                             mr_error *err);
 
 /* The source's fields that a cache does not keep. */
 mr_status mr_chain_fill_rest(mr_chain *chain, const mr_chain_job *job, const mr_op_node *cache,

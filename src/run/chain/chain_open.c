@@ -4,6 +4,7 @@
 #include "run/chain/chain.h"
 
 #include "core/error.h"
+#include "run/chain/enter.h"
 
 static mr_status make_maps(mr_chain *chain, mr_error *err) {
     size_t n = (size_t)chain->pipeline->n_variables;
@@ -127,6 +128,7 @@ mr_status mr_chain_open(mr_chain *chain, mr_child *child, const struct mr_kernel
     chain->first_sample = child->first_sample;
     MR_TRY(make_maps(chain, err));
     map_fields(chain);
+    chain->enter = mr_enter_op(pipeline);
     chain->takes_rows = may_take_rows(chain);
     chain->gathers = may_gather(chain);
     chain->op_states = mr_zalloc((size_t)pipeline->n_ops, sizeof *chain->op_states);

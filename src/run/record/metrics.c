@@ -34,6 +34,16 @@ static void put_stream(FILE *out, const mr_stream_stats *s) {
               (double)s->spilled);
     put_value(out, "stream_spill_bytes", "gauge", "Bytes of files of what is spilled.",
               (double)s->spill_bytes);
+    if (s->received > 0 || s->sent > 0) {
+        put_value(out, "stream_received_total", "counter", "Entries whose bytes other ranks sent.",
+                  (double)s->received);
+        put_value(out, "stream_received_bytes_total", "counter", "Bytes of them.",
+                  (double)s->received_bytes);
+        put_value(out, "stream_sent_total", "counter", "Entries sent to other ranks.",
+                  (double)s->sent);
+        put_value(out, "stream_sent_bytes_total", "counter", "Bytes of them.",
+                  (double)s->sent_bytes);
+    }
     put_value(out, "stream_replayed_total", "counter", "Samples shown again.", (double)s->replayed);
     put_value(out, "stream_filled_steps_total", "counter",
               "Steps in which old samples took the place of new ones.", (double)s->filled);

@@ -54,7 +54,8 @@ mr_status mr_tracing_open(mr_loader *loader, const mr_options *options, mr_error
 /* Ops that run fused from this one on: caches that work part them. */
 static int32_t fused_at(const mr_loader *loader, int32_t op) {
     const mr_op_node *node = &loader->pipeline->ops[op];
-    bool caches = mr_child_of_op(&loader->children, op)->caches.parts;
+    bool caches =
+        loader->pipeline->is_stream || mr_child_of_op(&loader->children, op)->caches.parts;
     return caches ? node->fused_length : node->whole_length;
 }
 
@@ -193,12 +194,13 @@ static json_t *stream_json(const mr_loader *loader) {
     if (mr_loader_stream(loader, &s) != MR_OK) {
         return NULL;
     }
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "entries", (json_int_t)s.entries,
-                     "bytes", (json_int_t)s.bytes, "missing", (json_int_t)s.missing, "behind",
-                     (json_int_t)s.behind, "replayed", (json_int_t)s.replayed, "left_out",
-                     (json_int_t)s.left_out, "filled", (json_int_t)s.filled, "kept",
-                     (json_int_t)s.kept, "starved_ns", (json_int_t)s.starved_ns, "spilled",
-                     (json_int_t)s.spilled);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "entries",
+                     (json_int_t)s.entries, "bytes", (json_int_t)s.bytes, "missing",
+                     (json_int_t)s.missing, "behind", (json_int_t)s.behind, "replayed",
+                     (json_int_t)s.replayed, "left_out", (json_int_t)s.left_out, "filled",
+                     (json_int_t)s.filled, "kept", (json_int_t)s.kept, "starved_ns",
+                     (json_int_t)s.starved_ns, "spilled", (json_int_t)s.spilled, "received",
+                     (json_int_t)s.received, "sent", (json_int_t)s.sent);
 }
 
 /* NULL where nothing lies on servers. */

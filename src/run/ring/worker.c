@@ -133,8 +133,17 @@ static mr_status make_live(mr_worker *worker, mr_making *making, mr_chain_job *j
     job->identity = job->abroad = (mr_identity){.asked = false};
     job->block = &live.block;
     job->lends = true; /* entries stay until the step is delivered */
+    job->made = live.made;
+    job->made_size = live.made_size;
+    job->packs = live.packs;
     mr_status status = run_chain(worker, job, err);
-    job->lends = false;
+    if (job->packed && status == MR_OK) {
+        mr_live_keep(&making->live, job->slot, job->packed, job->packed_size);
+    }
+    free(job->packed);
+    job->packed = NULL;
+    job->made = NULL;
+    job->packs = job->lends = false;
     job->block = NULL;
     return status;
 }

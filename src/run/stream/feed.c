@@ -32,6 +32,7 @@ struct mr_feed {
     queue *queues;        /* one for each partition */
     int64_t waiting_bytes;
     int64_t position; /* samples before it were taken */
+    bool is_woken;    /* the reader need not rest */
     mr_feed_counts counts;
     mr_status failed;
     mr_error failure;
@@ -92,13 +93,46 @@ static bool has_room(const mr_feed *feed, int32_t partition) {
     return q->end < end_of(feed, partition) && (q->end < needed || feed->waiting_bytes < c->bytes);
 }
 
+static bool has_room_now(mr_feed *feed, int32_t partition) {
+    pthread_mutex_lock(&feed->lock);
+    bool room = has_room(feed, partition);
+    pthread_mutex_unlock(&feed->lock);
+    return room;
+}
+
 typedef struct taking {
     mr_feed *feed;
     int32_t partition;
-    bool any, is_back, no_memory; /* is_back: entries come out of the spill */
-    mr_status failed;             /* of the spill */
+    bool any, no_memory;
+    bool is_back;     /* entries come out of the spill */
+    bool is_told;     /* entries come from other ranks, without their bytes */
+    mr_status failed; /* of the spill */
     mr_error *err;
 } taking;
+
+/* Where ranks read for each other, whose partition it is. */
+static bool is_own(const mr_feed *feed, int32_t partition) {
+    const mr_relay *relay = feed->config.relay;
+    return !relay || mr_relay_is_mine(relay, partition);
+}
+
+static bool push_entry(taking *t, const mr_entry *entry) {
+    mr_held *held = mr_held_copy(entry, t->feed->pool);
+    if (held && t->is_told) {
+        held->is_afar = entry->value != NULL;
+    }
+    return push(t->feed, &t->feed->queues[t->partition], held);
+}
+
+static void count_entry(taking *t, const mr_entry *entry) {
+    mr_feed_counts *counts = &t->feed->counts;
+    if (!t->is_told) {
+        counts->entries++;
+        counts->bytes += (int64_t)(entry->size + entry->key_size);
+    }
+    counts->newest = entry->time;
+    t->any = true;
+}
 
 /* Into memory, as long as there is room. */
 static bool take_in(taking *t, const mr_entry *entry) {
@@ -109,13 +143,13 @@ static bool take_in(taking *t, const mr_entry *entry) {
     if (wanted) {
         int64_t end = end_of(feed, t->partition);
         t->no_memory = !push_missing(feed, q, entry->number < end ? entry->number : end) ||
-                       (entry->number < end && !push(feed, q, mr_held_copy(entry, feed->pool)));
-        feed->counts.entries++;
-        feed->counts.bytes += (int64_t)(entry->size + entry->key_size);
-        feed->counts.newest = entry->time;
-        t->any = true;
+                       (entry->number < end && !push_entry(t, entry));
+        count_entry(t, entry);
     }
     pthread_mutex_unlock(&feed->lock);
+    if (wanted && feed->config.relay && is_own(feed, t->partition)) {
+        mr_relay_tell(feed->config.relay, t->partition, entry);
+    }
     return wanted && !t->no_memory;
 }
 
@@ -147,7 +181,7 @@ static bool spill_entry(taking *t, const mr_entry *entry) {
 static bool take_entry(void *user, const mr_entry *entry) {
     taking *t = user;
     mr_feed *feed = t->feed;
-    bool spills = feed->config.spill && !t->is_back;
+    bool spills = feed->config.spill && !t->is_back && is_own(feed, t->partition);
     int64_t next = feed->queues[t->partition].end; /* only this thread changes it */
     if (atomic_load(&feed->stopped)) {
         return false;
@@ -189,7 +223,7 @@ static mr_status take_back(mr_feed *feed, int32_t partition, bool *any, mr_error
     int64_t next = feed->queues[partition].end;
     MR_TRY(mr_spill_flush(c->spill, partition, err));
     MR_TRY(mr_spill_keep(c->spill, partition, kept < next ? kept : next, err));
-    if (mr_spill_end(c->spill, partition) <= next) {
+    if (mr_spill_end(c->spill, partition) <= next || !has_room_now(feed, partition)) {
         return MR_OK;
     }
     mr_status status = mr_spill_take(c->spill, partition, next, &sink, err);
@@ -201,10 +235,23 @@ static mr_status take_back(mr_feed *feed, int32_t partition, bool *any, mr_error
 }
 
 static bool wants_more(mr_feed *feed, int32_t partition) {
-    pthread_mutex_lock(&feed->lock);
-    bool room = has_room(feed, partition);
-    pthread_mutex_unlock(&feed->lock);
-    return room || feed->config.spill;
+    return has_room_now(feed, partition) || (feed->config.spill && is_own(feed, partition));
+}
+
+/* From the rank that reads the partition, or from the stream where that has left. */
+static mr_status hear_partition(mr_feed *feed, int32_t partition, bool *any, mr_error *err) {
+    mr_relay *relay = feed->config.relay;
+    taking t = {.feed = feed, .partition = partition, .is_told = true, .err = err};
+    const mr_entry_sink sink = {take_entry, &t};
+    bool has_left = !mr_relay_is_here(relay, mr_relay_reader(relay, partition));
+    mr_status status = mr_relay_advance(relay, partition, feed->queues[partition].end, &sink, err);
+    if (status == MR_OK && has_left && !t.any && wants_more(feed, partition)) {
+        t.is_told = false;
+        status = mr_dataset_advance(feed->config.dataset, partition, feed->queues[partition].end,
+                                    &sink, err);
+    }
+    *any = *any || t.any;
+    return outcome(&t, status, err);
 }
 
 static mr_status read_partition(mr_feed *feed, int32_t partition, bool *any, mr_error *err) {
@@ -212,6 +259,9 @@ static mr_status read_partition(mr_feed *feed, int32_t partition, bool *any, mr_
     taking t = {.feed = feed, .partition = partition, .err = err};
     const mr_entry_sink sink = {take_entry, &t};
     int64_t number = feed->queues[partition].end;
+    if (!is_own(feed, partition)) {
+        return hear_partition(feed, partition, any, err);
+    }
     if (feed->config.spill) {
         MR_TRY(take_back(feed, partition, any, err));
         int64_t spilled = mr_spill_end(feed->config.spill, partition);
@@ -252,9 +302,19 @@ static void rest(mr_feed *feed, int64_t nanoseconds) {
     moment.tv_sec += moment.tv_nsec / 1000000000;
     moment.tv_nsec %= 1000000000;
     pthread_mutex_lock(&feed->lock);
-    if (!atomic_load(&feed->stopped)) {
+    if (!atomic_load(&feed->stopped) && !feed->is_woken) {
         pthread_cond_clockwait(&feed->room, &feed->lock, CLOCK_MONOTONIC, &moment);
     }
+    feed->is_woken = false;
+    pthread_mutex_unlock(&feed->lock);
+}
+
+/* Other ranks told of entries. */
+static void wake(void *user) {
+    mr_feed *feed = user;
+    pthread_mutex_lock(&feed->lock);
+    feed->is_woken = true;
+    pthread_cond_signal(&feed->room);
     pthread_mutex_unlock(&feed->lock);
 }
 
@@ -400,6 +460,9 @@ int64_t mr_feed_behind(mr_feed *feed) {
     for (int32_t i = c->first_partition;
          mr_dataset_tells_newest(c->dataset) && i < c->end_partition; i++) {
         int64_t newest = 0;
+        if (!is_own(feed, i)) {
+            continue;
+        }
         if (mr_dataset_newest(c->dataset, i, &newest, NULL) < 0) {
             return -1;
         }
@@ -416,6 +479,9 @@ int64_t mr_feed_behind(mr_feed *feed) {
 static mr_status begin_spill(mr_feed *feed, mr_error *err) {
     const mr_feed_config *c = &feed->config;
     for (int32_t i = c->first_partition; c->spill && i < c->end_partition; i++) {
+        if (!is_own(feed, i)) {
+            continue;
+        }
         MR_TRY(mr_spill_begin(c->spill, i, feed->queues[i].first, err));
     }
     return MR_OK;
@@ -444,6 +510,9 @@ mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *er
             mr_merge_number(&config->merge, i, config->position);
     }
     MR_TRY(begin_spill(feed, err));
+    if (config->ranks) {
+        mr_relay_listen(config->ranks, wake, feed);
+    }
     return mr_threads_start(&feed->threads, 1, "mr-feed", read_on, feed, 0, err);
 }
 
@@ -468,6 +537,9 @@ void mr_feed_close(mr_feed *feed) {
     }
     mr_feed_stop(feed);
     mr_threads_join(&feed->threads);
+    if (feed->config.ranks) {
+        mr_relay_listen(feed->config.ranks, NULL, NULL);
+    }
     for (int32_t i = 0; feed->queues && i < feed->config.merge.partitions; i++) {
         empty(&feed->queues[i]);
     }

@@ -5,7 +5,8 @@
  * order of numbers; a number that is missing has a place of its own. Nothing is read further ahead
  * than a number of bytes, except what the next steps need: a partition that is fast waits for one
  * that is slow, and the stream keeps the rest. Where there is a spill (spill.h), the rest goes
- * there as long as it fits. */
+ * there as long as it fits. Where ranks read for each other (relay.h), entries of their partitions
+ * are here without their bytes (mr_held.is_afar). */
 #ifndef MR_RUN_FEED_H
 #define MR_RUN_FEED_H
 
@@ -14,6 +15,7 @@
 #include "plan/merge.h"
 #include "run/read/dataset.h"
 #include "run/stream/held.h"
+#include "run/stream/relay.h"
 #include "run/stream/spill.h"
 
 #define MR_FEED_UNUSED ((size_t)16 << 20) /* bytes of memory that wait for entries, at most */
@@ -23,12 +25,14 @@ typedef struct mr_feed mr_feed;
 typedef struct mr_feed_config {
     const mr_dataset *dataset;
     mr_merge merge;
-    int32_t first_partition, end_partition; /* that are read */
+    int32_t first_partition, end_partition; /* that steps wait for */
     int64_t position;                       /* the first sample wanted */
     int64_t end;                            /* no sample from here on is read */
     int64_t least;                          /* samples that may always be waiting */
     int64_t bytes;                          /* beyond that, as long as so many do not wait */
     mr_spill *spill;                        /* where the rest waits; NULL: in the stream */
+    mr_relay *ranks;                        /* who tell when something came; NULL: none */
+    mr_relay *relay; /* ranks that read the other partitions; NULL: all are read here */
 } mr_feed_config;
 
 /* mr_feed_close is due even if opening failed. */

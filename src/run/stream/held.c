@@ -180,6 +180,7 @@ mr_held *mr_held_copy(const mr_entry *entry, mr_held_pool *pool) {
     }
     char *value = (char *)(held + 1), *key = value + entry->size;
     held->users = 1;
+    held->is_afar = held->is_made = false;
     held->bytes = bytes;
     held->entry = *entry;
     if (entry->value) {

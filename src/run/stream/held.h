@@ -19,6 +19,8 @@ typedef struct mr_held {
     size_t bytes;         /* of it in memory */
     mr_held_slab *slab;   /* of a pool that takes it back; NULL: malloc's */
     struct mr_held *next; /* there */
+    bool is_afar;         /* another rank has its value, which is not NULL and has no bytes */
+    bool is_made;         /* its value is the sample as it is at a cache (chain/enter.h) */
     mr_entry entry;       /* without a value: it is damaged or missing */
 } mr_held;
 

@@ -13,6 +13,7 @@
 #include "core/memory.h"
 #include "plan/order.h"
 #include "plan/rehearsal.h"
+#include "run/chain/enter.h"
 #include "run/stream/decisions.h"
 #include "run/stream/payloads.h"
 #include "span/ticks.h"
@@ -24,6 +25,8 @@ struct mr_live {
     int64_t news, replays; /* of a usual step */
     mr_feed *feed;
     mr_spill *spill; /* NULL: none */
+    mr_relay *ranks; /* the other ranks; NULL: there is nothing to say to them */
+    mr_relay *relay; /* the same, where they read for each other; NULL: each reads what it needs */
     mr_decisions *decisions;
 
     int64_t position;                   /* the next step to be planned begins here */
@@ -36,7 +39,9 @@ struct mr_live {
     mr_rehearsal *planned, *delivered;                         /* NULL: nothing is shown again */
     mr_custom custom; /* for the policy of that name: the planned buffer, as the host sees it */
     mr_payloads payloads;
-    mr_hearsay hearsay;                     /* what the trainer said ... */
+    mr_payloads made;   /* likewise, as they are at the cache op ("enter": "cached") */
+    bool enters;        /* such are kept */
+    mr_hearsay hearsay; /* what the trainer said ... */
     int64_t heard_planned, heard_delivered; /* ... and how much of it the buffers know */
     mr_extras extras;                       /* of samples that the planned buffer has */
     mr_status failed;                       /* in the middle of a step: there is no going on */
@@ -47,6 +52,7 @@ struct mr_live {
 static void forget_payload(void *user, uint64_t id) {
     mr_live *live = user;
     mr_payloads_remove(&live->payloads, id);
+    mr_payloads_remove(&live->made, id);
     mr_extras_remove(&live->extras, id);
 }
 
@@ -111,9 +117,11 @@ static mr_status open_rehearsal(mr_live *live, mr_error *err) {
     }
     MR_TRY(make_buffer(live, &live->planned, err));
     MR_TRY(make_buffer(live, &live->delivered, err));
+    MR_TRY(mr_rehearsal_mirror(live->delivered, err));
     live->kept = mr_rehearsal_count(live->delivered);
     mr_rehearsal_watch(live->planned, forget_payload, live);
-    live->payloads.most_bytes = live->config.pipeline->rehearse.memory;
+    live->made.most_bytes = live->config.pipeline->rehearse.memory;
+    live->enters = mr_enter_op(live->config.pipeline) >= 0;
     if (is_custom(live)) {
         MR_TRY(mr_custom_open(&live->custom, live->config.policy, live->planned,
                               live->config.pipeline->rehearse.size, err));
@@ -121,13 +129,100 @@ static mr_status open_rehearsal(mr_live *live, mr_error *err) {
     return check_retention(live, err);
 }
 
+static bool leaves_out(const mr_live *live) {
+    const mr_rate_options *o = &mr_decisions_rate(live->decisions)->options;
+    return o->early == MR_EARLY_THIN || o->early == MR_EARLY_DROP_OLDEST;
+}
+
+/* Which partitions steps need: all, unless they are whole rounds and nothing is shown again. */
+static mr_merge_share needed(const mr_live *live) {
+    const mr_live_config *c = &live->config;
+    mr_merge_share share =
+        mr_merge_share_of(&live->merge, live->position, live->news, c->world, c->rank);
+    if (live->replays > 0 || leaves_out(live)) {
+        share.first_partition = 0;
+        share.end_partition = live->merge.partitions;
+    }
+    return share;
+}
+
+static bool spills_to_ranks(const mr_live *live) {
+    const mr_pace *pace = &live->config.pipeline->pace;
+    return pace->early == MR_EARLY_SPILL && pace->spill_to == MR_SPILL_RANKS &&
+           live->config.world > 1 && !live->config.replay;
+}
+
+static mr_status fail_without_fabric(mr_error *err) {
+    mr_error_at_json(err, "$.pace.spill_to");
+    mr_fail(err, MR_E_PARAM, "there is no fabric over which other ranks could be reached");
+    mr_hint(err, "add --fabric mpi or --fabric redis://HOST (fabric= in Python), or spill to a "
+                 "folder");
+    return MR_E_PARAM;
+}
+
+/* A rank that needs its own partitions alone has nothing to do with others. */
+static mr_status open_relay(mr_live *live, mr_error *err) {
+    const mr_live_config *c = &live->config;
+    mr_merge_share share = needed(live);
+    bool needs_all = share.end_partition - share.first_partition == live->merge.partitions;
+    if (!c->fabric && spills_to_ranks(live)) {
+        return fail_without_fabric(err);
+    }
+    if (!c->fabric || c->world < 2 || c->replay || (!needs_all && !spills_to_ranks(live))) {
+        return MR_OK;
+    }
+    mr_relay_config config = {.lends = spills_to_ranks(live) ? c->pipeline->pace.spill_bytes : 0,
+                              .url = c->fabric,
+                              .dataset = c->dataset,
+                              .merge = live->merge,
+                              .rank = (int32_t)c->rank,
+                              .world = (int32_t)c->world};
+    mr_relay_terms *terms = &config.terms;
+    memset(terms, 0, sizeof *terms); /* compared as bytes */
+    memcpy(terms->pipeline, c->pipeline->fingerprint, sizeof terms->pipeline);
+    memcpy(terms->dataset, c->dataset->fingerprint, sizeof terms->dataset);
+    terms->seed = (int64_t)c->seed;
+    terms->batch = c->batch;
+    terms->remainder = c->remainder;
+    terms->step = live->first_step;
+    terms->position = live->position;
+    mr_status status = mr_relay_open(&live->ranks, &config, err);
+    live->relay = needs_all ? live->ranks : NULL;
+    return status;
+}
+
+static mr_status open_lent(mr_live *live, mr_error *err) {
+    const mr_lent_config lent = {
+        .relay = live->ranks,
+        .dataset = live->config.dataset,
+        .partitions = live->merge.partitions,
+        .rank = (int32_t)live->config.rank,
+        .world = (int32_t)live->config.world,
+        .bytes = live->config.pipeline->pace.spill_bytes,
+    };
+    mr_spill_config config = {.partitions = live->merge.partitions};
+    mr_status status = mr_lent_open(&config.lent, &lent, err);
+    if (status < 0) {
+        mr_lent_close(config.lent);
+        return status;
+    }
+    status = mr_spill_open(&live->spill, &config, err);
+    if (!live->spill) {
+        mr_lent_close(config.lent);
+    }
+    return status;
+}
+
 /* Ranks have folders of their own: what one has too early, another may not. */
 static mr_status open_spill(mr_live *live, mr_error *err) {
     const mr_live_config *c = &live->config;
     const mr_pace *pace = &c->pipeline->pace;
     char folder[512];
-    if (pace->early != MR_EARLY_SPILL || c->replay) {
-        return MR_OK;
+    if (spills_to_ranks(live)) {
+        return open_lent(live, err);
+    }
+    if (pace->early != MR_EARLY_SPILL || pace->spill_to != MR_SPILL_FOLDER || c->replay) {
+        return MR_OK; /* one rank has no others: it holds */
     }
     int size = c->world > 1 ? snprintf(folder, sizeof folder, "%s-%" PRId64, pace->spill, c->rank)
                             : snprintf(folder, sizeof folder, "%s", pace->spill);
@@ -146,20 +241,19 @@ static mr_status open_spill(mr_live *live, mr_error *err) {
 static mr_status open_feed(mr_live *live, mr_error *err) {
     const mr_live_config *c = &live->config;
     const mr_rate_options *o = &mr_decisions_rate(live->decisions)->options;
-    bool leaves_out = o->early == MR_EARLY_THIN || o->early == MR_EARLY_DROP_OLDEST;
-    bool reads_all = live->replays > 0 || leaves_out; /* steps are not whole rounds */
-    mr_merge_share share =
-        mr_merge_share_of(&live->merge, live->position, live->news, c->world, c->rank);
+    mr_merge_share share = needed(live);
     const mr_feed_config config = {
         .dataset = c->dataset,
         .merge = live->merge,
-        .first_partition = reads_all ? 0 : share.first_partition,
-        .end_partition = reads_all ? live->merge.partitions : share.end_partition,
+        .first_partition = share.first_partition,
+        .end_partition = share.end_partition,
         .position = live->position,
         .end = live->end,
-        .least = leaves_out ? 2 * o->most_waiting + live->news : 2 * live->news,
+        .least = leaves_out(live) ? 2 * o->most_waiting + live->news : 2 * live->news,
         .bytes = c->bytes,
         .spill = live->spill,
+        .relay = live->relay,
+        .ranks = live->ranks,
     };
     return mr_feed_open(&live->feed, &config, err);
 }
@@ -294,6 +388,7 @@ mr_status mr_live_open(mr_live **out, const mr_live_config *config, mr_error *er
     MR_TRY(open_decisions(live, err));
     MR_TRY(hear_the_past(live, err));
     live->config.state = NULL;
+    MR_TRY(open_relay(live, err));
     MR_TRY(open_spill(live, err));
     return open_feed(live, err);
 }
@@ -302,13 +397,18 @@ void mr_live_stop(mr_live *live) {
     if (live->feed) {
         mr_feed_stop(live->feed);
     }
+    if (live->ranks) {
+        mr_relay_stop(live->ranks);
+    }
 }
 
 void mr_live_close(mr_live *live) {
     if (live) {
         mr_payloads_free(&live->payloads);
+        mr_payloads_free(&live->made);
         mr_feed_close(live->feed);
         mr_spill_close(live->spill);
+        mr_relay_close(live->ranks);
         mr_decisions_close(live->decisions);
         mr_rehearsal_free(live->planned);
         mr_rehearsal_free(live->delivered);
@@ -336,15 +436,35 @@ static mr_status make_room(const mr_live *live, mr_live_step *step, mr_error *er
                : mr_fail_memory(err, batch * sizeof *step->rows);
 }
 
+/* The rank that has an entry in memory; -1: nobody but, perhaps, this one. */
+static int32_t reader_of(const mr_live *live, int64_t sample) {
+    int32_t partition = mr_merge_at(&live->merge, sample).partition;
+    return live->relay && !mr_relay_is_mine(live->relay, partition)
+               ? mr_relay_reader(live->relay, partition)
+               : -1;
+}
+
 /* Shares are of samples where none is left out, else of places in the list. */
-static void add_news(const mr_live *live, mr_live_step *step) {
-    const mr_live_config *c = &live->config;
+static mr_merge_share news_of(const mr_live *live, const mr_live_step *step, int64_t rank) {
     int64_t first = step->count > 0 ? step->samples[0] : 0;
-    mr_merge_share share = mr_merge_share_of(&live->merge, first, step->count, c->world, c->rank);
+    return mr_merge_share_of(&live->merge, first, step->count, live->config.world, rank);
+}
+
+static int64_t place_of(const mr_live_step *step, const mr_merge_share *share, int64_t i) {
+    return mr_positions_at(&share->samples, i) - step->samples[0];
+}
+
+static void add_news(const mr_live *live, mr_live_step *step) {
+    mr_merge_share share = news_of(live, step, live->config.rank);
     for (int64_t i = 0; i < share.samples.count; i++) {
-        int64_t at = mr_positions_at(&share.samples, i) - first;
-        step->rows[step->n_rows++] = (mr_live_row){
-            .sample = step->samples[at], .weight = 1, .held = mr_held_keep(step->arrived[at])};
+        int64_t at = place_of(step, &share, i);
+        mr_held *held = step->arrived[at];
+        bool is_afar = held && held->is_afar;
+        step->rows[step->n_rows++] =
+            (mr_live_row){.sample = step->samples[at],
+                          .weight = 1,
+                          .from = is_afar ? reader_of(live, step->samples[at]) : -1,
+                          .held = is_afar ? NULL : mr_held_keep(held)};
     }
 }
 
@@ -369,14 +489,20 @@ static bool draw(const mr_live *live, const mr_live_step *step, int64_t slot,
 
 /* The slots of a step that are shown again are numbered over all ranks. Together with the new ones
  * every rank has as many rows. */
+typedef struct slots {
+    int64_t first, end;
+} slots;
+
+static slots slots_of(const mr_live *live, const mr_live_step *step, int64_t replays,
+                      int64_t rank) {
+    int64_t all = step->count + replays, world = live->config.world;
+    return (slots){mr_merge_cut(all, world, rank) - mr_merge_cut(step->count, world, rank),
+                   mr_merge_cut(all, world, rank + 1) - mr_merge_cut(step->count, world, rank + 1)};
+}
+
 static mr_status add_replays(mr_live *live, mr_live_step *step, int64_t replays, mr_error *err) {
-    const mr_live_config *c = &live->config;
-    int64_t all = step->count + replays;
-    int64_t first =
-        mr_merge_cut(all, c->world, c->rank) - mr_merge_cut(step->count, c->world, c->rank);
-    int64_t end =
-        mr_merge_cut(all, c->world, c->rank + 1) - mr_merge_cut(step->count, c->world, c->rank + 1);
-    for (int64_t slot = first; slot < end; slot++) {
+    const slots own_slots = slots_of(live, step, replays, live->config.rank);
+    for (int64_t slot = own_slots.first; slot < own_slots.end; slot++) {
         mr_representative drawn;
         if (!draw(live, step, slot, &drawn)) {
             return MR_OK;
@@ -386,15 +512,90 @@ static mr_status add_replays(mr_live *live, mr_live_step *step, int64_t replays,
         if (extra && !own) {
             return MR_E_MEMORY;
         }
-        mr_held *held = mr_payloads_find(&live->payloads, drawn.id);
-        step->rows[step->n_rows++] = (mr_live_row){.sample = (int64_t)drawn.id,
-                                                   .epoch = epoch_of(live, step->step, slot),
-                                                   .is_replay = true,
-                                                   .weight = (float)drawn.weight,
-                                                   .held = held ? mr_held_keep(held) : NULL,
-                                                   .extra = own};
+        mr_held *held = mr_payloads_find(&live->made, drawn.id);
+        held = held ? held : mr_payloads_find(&live->payloads, drawn.id);
+        step->rows[step->n_rows++] =
+            (mr_live_row){.sample = (int64_t)drawn.id,
+                          .epoch = epoch_of(live, step->step, slot),
+                          .is_replay = true,
+                          .weight = (float)drawn.weight,
+                          .from = held ? -1 : reader_of(live, (int64_t)drawn.id),
+                          .held = held ? mr_held_keep(held) : NULL,
+                          .extra = own};
     }
     return MR_OK;
+}
+
+/* What is kept as it is at the cache op takes of the same memory. */
+static void keep_entry(mr_live *live, int64_t sample, mr_held *held) {
+    live->payloads.most_bytes = live->made.most_bytes - live->made.bytes;
+    mr_payloads_add(&live->payloads, (uint64_t)sample, held);
+}
+
+/* ---- What other ranks make of this rank's entries ---- */
+static bool is_here(const mr_live *live, int64_t sample) {
+    return mr_relay_is_mine(live->relay, mr_merge_at(&live->merge, sample).partition);
+}
+
+static void give_news(mr_live *live, const mr_live_step *step, int32_t rank) {
+    mr_merge_share share = news_of(live, step, rank);
+    for (int64_t i = 0; i < share.samples.count; i++) {
+        int64_t at = place_of(step, &share, i);
+        const mr_held *held = step->arrived[at];
+        const mr_relay_row row = {rank, step->step, i, step->samples[at]};
+        if (is_here(live, row.sample) && held->entry.value) {
+            mr_relay_give(live->relay, &row, held, false);
+        }
+    }
+}
+
+/* What is not in memory, after a state was loaded for instance, is read by its owner as long as
+ * there is room to keep it; else by who needs it. */
+static void give_replays(mr_live *live, const mr_live_step *step, int32_t rank) {
+    const slots theirs = slots_of(live, step, step->drawn, rank);
+    int64_t news = news_of(live, step, rank).samples.count;
+    bool has_room = live->payloads.bytes + live->made.bytes < live->made.most_bytes;
+    for (int64_t slot = theirs.first; slot < theirs.end; slot++) {
+        mr_representative drawn;
+        if (draw(live, step, slot, &drawn) && is_here(live, (int64_t)drawn.id)) {
+            const mr_relay_row row = {rank, step->step, news + slot - theirs.first,
+                                      (int64_t)drawn.id};
+            mr_relay_give(live->relay, &row, mr_payloads_find(&live->payloads, drawn.id), has_room);
+        }
+    }
+}
+
+static void keep_found(mr_live *live) {
+    int64_t sample = 0;
+    for (mr_held *held; (held = mr_relay_found(live->relay, &sample));) {
+        if (live->planned && mr_rehearsal_has(live->planned, (uint64_t)sample)) {
+            keep_entry(live, sample, held);
+        }
+        mr_held_release(held);
+    }
+}
+
+static void say_news(const mr_live *live) {
+    char text[256];
+    const mr_log *log = live->config.log;
+    if (mr_relay_news(live->relay, text, sizeof text) && log && log->write) {
+        log->write(log->user, text);
+    }
+}
+
+/* Everybody plans the same steps, so nobody need ask. */
+static void give_to_others(mr_live *live, const mr_live_step *step) {
+    if (!live->relay) {
+        return;
+    }
+    keep_found(live);
+    for (int32_t r = 0; r < live->config.world; r++) {
+        if (r != live->config.rank && mr_relay_is_here(live->relay, r)) {
+            give_news(live, step, r);
+            give_replays(live, step, r);
+        }
+    }
+    say_news(live);
 }
 
 /* What is damaged is offered to nobody. */
@@ -413,8 +614,8 @@ static mr_status offer(mr_rehearsal *buffer, const mr_live_step *step, mr_error 
 
 static void keep_payloads(mr_live *live, const mr_live_step *step) {
     for (int64_t i = 0; i < step->count; i++) {
-        if (step->arrived[i]->entry.value) {
-            mr_payloads_add(&live->payloads, (uint64_t)step->samples[i], step->arrived[i]);
+        if (step->arrived[i]->entry.value && !step->arrived[i]->is_afar) {
+            keep_entry(live, step->samples[i], step->arrived[i]);
         }
     }
 }
@@ -444,7 +645,9 @@ static mr_status advance_delivered(mr_live *live, const mr_live_step *step, mr_e
 }
 
 static mr_status rehearse(mr_live *live, mr_live_step *step, int64_t replays, mr_error *err) {
+    step->drawn = 0;
     if (!live->planned) {
+        give_to_others(live, step);
         return MR_OK;
     }
     MR_TRY(hear_planned(live, step->step, err));
@@ -452,6 +655,7 @@ static mr_status rehearse(mr_live *live, mr_live_step *step, int64_t replays, mr
     step->drawn = mr_rehearsal_count(live->planned) > 0 ? replays : 0;
     mr_rehearsal_drew(live->planned, step->drawn);
     MR_TRY(add_replays(live, step, step->drawn, err));
+    give_to_others(live, step);
     MR_TRY(offer(live->planned, step, err));
     keep_payloads(live, step);
     return MR_OK;
@@ -693,15 +897,31 @@ static bool take_copy(void *user, const mr_entry *entry) {
     return out->held != NULL;
 }
 
-/* A row is one worker's, so nobody else reads it now. */
-static mr_status recall(const mr_live *live, mr_live_row *row, mr_error *err) {
+static mr_status recall(const mr_live *live, int64_t sample, mr_held **to, mr_error *err) {
     const mr_dataset *dataset = live->config.dataset;
-    mr_merge_place place = mr_merge_at(&live->merge, row->sample);
+    mr_merge_place place = mr_merge_at(&live->merge, sample);
     copy out = {NULL};
     const mr_entry_sink sink = {take_copy, &out};
     MR_TRY(mr_dataset_recall(dataset, place.partition, place.number, &sink, err));
-    row->recalled = out.held;
+    mr_held_release(*to);
+    *to = out.held;
     return MR_OK;
+}
+
+/* From the rank that has it, or from the stream where that does not send it soon; where the stream
+ * has it no more, the rank is waited for. A row is one worker's, so nobody else reads it now. */
+static mr_status fetch_row(const mr_live *live, const mr_live_step *step, int64_t at,
+                           mr_error *err) {
+    const double soon = 1, late = 60;
+    mr_live_row *row = &step->rows[at];
+    if (row->from >= 0) {
+        MR_TRY(mr_relay_take(live->relay, row->from, step->step, at, soon, &row->recalled, err));
+    }
+    mr_status status = row->recalled ? MR_OK : recall(live, row->sample, &row->recalled, err);
+    if (status < 0 && row->from >= 0) {
+        MR_TRY(mr_relay_take(live->relay, row->from, step->step, at, late, &row->recalled, err));
+    }
+    return row->recalled ? MR_OK : status;
 }
 
 static void fill_block(mr_live_block *out, int64_t sample, const mr_held *held,
@@ -732,16 +952,23 @@ static int64_t find_stand_in(const mr_live *live, const mr_live_step *step, int6
     return n;
 }
 
-static const mr_held *stand_in(const mr_live *live, const mr_live_step *step,
-                               const mr_live_row *row, uint32_t attempt, int64_t *sample) {
+/* *out NULL: there is none. */
+static mr_status stand_in(const mr_live *live, const mr_live_step *step, mr_live_row *row,
+                          uint32_t attempt, int64_t *sample, const mr_held **out, mr_error *err) {
     int64_t n = find_stand_in(live, step, row->sample, -1);
+    *out = NULL;
     if (n == 0) {
-        return NULL;
+        return MR_OK;
     }
     int64_t which = mr_order_substitute(n, live->config.seed, row->epoch, row->sample, attempt);
     int64_t at = find_stand_in(live, step, row->sample, which);
     *sample = step->samples[at];
-    return step->arrived[at];
+    *out = step->arrived[at];
+    if (*out && (*out)->is_afar) {
+        MR_TRY(recall(live, *sample, &row->stand_in, err));
+        *out = row->stand_in;
+    }
+    return MR_OK;
 }
 
 mr_status mr_live_fetch(const mr_live *live, const mr_live_step *step, int64_t row, int64_t attempt,
@@ -750,16 +977,31 @@ mr_status mr_live_fetch(const mr_live *live, const mr_live_step *step, int64_t r
     int64_t sample = own->sample;
     const mr_held *held = own->held ? own->held : own->recalled;
     if (attempt >= 0) {
-        held = stand_in(live, step, own, (uint32_t)attempt, &sample);
+        MR_TRY(stand_in(live, step, own, (uint32_t)attempt, &sample, &held, err));
     } else if (!held) {
-        MR_TRY(recall(live, own, err));
+        MR_TRY(fetch_row(live, step, row, err));
         held = own->recalled;
     }
     if (!held) {
         return mr_fail(err, MR_E_NOT_FOUND, "the step has no sample to take in its place");
     }
     fill_block(out, sample, held, own);
+    out->made = held->is_made ? held->entry.value : NULL;
+    out->made_size = held->is_made ? held->entry.size : 0;
+    out->packs = live->enters && attempt < 0 && !held->is_made;
     return MR_OK;
+}
+
+/* A row is one worker's. Without memory it is made again the next time. */
+void mr_live_keep(const mr_live_step *step, int64_t row, const void *bytes, size_t size) {
+    mr_live_row *own = &step->rows[row];
+    mr_entry entry = (own->held ? own->held : own->recalled)->entry;
+    entry.value = bytes;
+    entry.size = size;
+    own->made = mr_held_copy(&entry, NULL);
+    if (own->made) {
+        own->made->is_made = true;
+    }
 }
 
 /* ---- After ---- */
@@ -770,6 +1012,8 @@ void mr_live_forget(mr_live_step *step) {
     for (int64_t i = 0; step->is_planned && i < step->n_rows; i++) {
         mr_held_release(step->rows[i].held);
         mr_held_release(step->rows[i].recalled);
+        mr_held_release(step->rows[i].stand_in);
+        mr_held_release(step->rows[i].made);
         mr_free(step->rows[i].extra);
     }
     mr_choices_free(step->choices);
@@ -784,12 +1028,33 @@ void mr_live_step_free(mr_live_step *step) {
     mr_free(step->rows);
 }
 
-/* What was read once more is kept for the next time. */
+/* What was read once more is kept for the next time, unless it is another rank's to keep. */
 static void keep_recalled(mr_live *live, const mr_live_step *step) {
     for (int64_t i = 0; i < step->n_rows; i++) {
         const mr_live_row *row = &step->rows[i];
-        if (row->recalled && mr_rehearsal_has(live->planned, (uint64_t)row->sample)) {
-            mr_payloads_add(&live->payloads, (uint64_t)row->sample, row->recalled);
+        bool own = reader_of(live, row->sample) < 0;
+        if (row->recalled && own && mr_rehearsal_has(live->planned, (uint64_t)row->sample)) {
+            keep_entry(live, row->sample, row->recalled);
+        }
+    }
+}
+
+/* As far as it fits beside the entries; in place of its own, unless other ranks want that. */
+static void keep_made(mr_live *live, const mr_live_step *step) {
+    for (int64_t i = 0; i < step->n_rows; i++) {
+        const mr_live_row *row = &step->rows[i];
+        uint64_t id = (uint64_t)row->sample;
+        int64_t room = live->made.most_bytes - live->payloads.bytes - live->made.bytes;
+        if (!row->made || !mr_rehearsal_knows(live->planned, id)) {
+            continue;
+        }
+        const mr_held *entry = live->relay ? NULL : mr_payloads_find(&live->payloads, id);
+        room += entry ? (int64_t)entry->bytes : 0;
+        if ((int64_t)row->made->bytes <= room) {
+            mr_payloads_add(&live->made, id, row->made);
+        }
+        if (entry && mr_payloads_find(&live->made, id)) {
+            mr_payloads_remove(&live->payloads, id);
         }
     }
 }
@@ -798,6 +1063,7 @@ mr_status mr_live_delivered(mr_live *live, mr_live_step *step, mr_error *err) {
     mr_status status = MR_OK;
     if (live->delivered) {
         keep_recalled(live, step);
+        keep_made(live, step);
         status = hear_delivered(live, step->step, err);
         status = status == MR_OK ? advance_delivered(live, step, err) : status;
         live->kept = mr_rehearsal_count(live->delivered);
@@ -806,6 +1072,9 @@ mr_status mr_live_delivered(mr_live *live, mr_live_step *step, mr_error *err) {
         live->replayed += step->rows[i].is_replay;
     }
     live->delivered_step = step->step + 1;
+    if (live->relay) {
+        mr_relay_passed(live->relay, live->delivered_step);
+    }
     mr_feed_delivered(live->feed, step->end);
     mr_live_forget(step);
     return status;
@@ -821,12 +1090,16 @@ mr_status mr_live_note(mr_live *live, const char *digest, mr_error *err) {
 }
 
 int64_t mr_live_memory(const mr_live *live) {
-    return live->config.bytes + live->payloads.most_bytes + (int64_t)MR_FEED_UNUSED;
+    return live->config.bytes + live->made.most_bytes + (int64_t)MR_FEED_UNUSED;
 }
 
 void mr_live_stats(const mr_live *live, mr_stream_stats *out) {
     mr_feed_counts counts;
+    mr_relay_counts relay = {0};
     mr_feed_counts_of(live->feed, &counts);
+    if (live->ranks) {
+        mr_relay_counts_of(live->ranks, &relay);
+    }
     *out = (mr_stream_stats){
         .size = (uint32_t)sizeof *out,
         .entries = counts.entries,
@@ -842,18 +1115,24 @@ void mr_live_stats(const mr_live *live, mr_stream_stats *out) {
         .starved_ns = live->starved,
         .spilled = counts.spilled,
         .spill_bytes = counts.spill_bytes,
+        .received = relay.received,
+        .received_bytes = relay.bytes_in,
+        .sent = relay.sent,
+        .sent_bytes = relay.bytes_out,
     };
+}
+
+mr_status mr_live_failure(const mr_live *live, mr_error *err) {
+    return live->ranks ? mr_relay_failure(live->ranks, err) : MR_OK;
 }
 
 size_t mr_live_state_bytes(const mr_live *live) {
     return live->delivered ? mr_base64_length(mr_rehearsal_bytes(live->delivered)) : 0;
 }
 
-mr_status mr_live_save(const mr_live *live, mr_state *state, mr_error *err) {
+void mr_live_save(const mr_live *live, mr_state *state) {
     state->is_stream = true;
     state->step = live->delivered_step;
     mr_feed_saved(live->feed, state->position);
-    return live->delivered
-               ? mr_rehearsal_save(live->delivered, &state->rehearsal, &state->rehearsal_size, err)
-               : MR_OK;
+    state->buffer = live->delivered;
 }

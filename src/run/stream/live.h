@@ -21,8 +21,11 @@ typedef struct mr_live_row {
     uint32_t epoch; /* of its draws: each time it is shown again is another one */
     bool is_replay;
     float weight;
-    mr_held *held;     /* NULL: to be read once more */
-    mr_held *recalled; /* what a worker read */
+    mr_held *held;     /* NULL: to be had from rank `from`, or read once more */
+    int32_t from;      /* -1: from nobody */
+    mr_held *recalled; /* what a worker got or read */
+    mr_held *made;     /* (optional) what a worker made of it, to be kept */
+    mr_held *stand_in; /* likewise, of what stands in for it */
     mr_extra *extra;   /* NULL: none */
 } mr_live_row;
 
@@ -52,6 +55,8 @@ typedef struct mr_live_config {
     const char *journal; /* NULL: none; see decisions.h */
     bool replay;
     const mr_policy *policy; /* NULL: none */
+    const char *fabric; /* over which ranks read for each other; NULL: each reads all it needs */
+    const mr_log *log;
 } mr_live_config;
 
 /* mr_live_close is due even if opening failed. */
@@ -74,9 +79,15 @@ typedef struct mr_live_block {
     void *part;
     mr_block block;
     int64_t sample;
+    const void *made; /* the sample as it is at the cache op; NULL: it is to be made */
+    size_t made_size;
+    bool packs; /* it is wanted as it is there: mr_live_keep */
 } mr_live_block;
 mr_status mr_live_fetch(const mr_live *live, const mr_live_step *step, int64_t row, int64_t attempt,
                         mr_live_block *out, mr_error *err);
+
+/* Keeps a row's sample as it is at the cache op; takes nothing over. */
+void mr_live_keep(const mr_live_step *step, int64_t row, const void *bytes, size_t size);
 
 /* The step was delivered. mr_live_forget: or it never will be. */
 mr_status mr_live_delivered(mr_live *live, mr_live_step *step, mr_error *err);
@@ -85,6 +96,9 @@ void mr_live_step_free(mr_live_step *step);
 
 int64_t mr_live_memory(const mr_live *live); /* bytes of entries at most, but those of open steps */
 void mr_live_stats(const mr_live *live, mr_stream_stats *out);
+
+/* MR_OK, or that a rank was lost without which the run cannot go on. */
+mr_status mr_live_failure(const mr_live *live, mr_error *err);
 
 /* What the trainer says of samples, as mr_loader_feed_back. */
 mr_status mr_live_hear(mr_live *live, const mr_feedback *feedback, mr_error *err);
@@ -95,7 +109,7 @@ mr_status mr_live_note(mr_live *live, const char *digest, mr_error *err);
 /* How many bytes mr_live_save makes a state longer at most. */
 size_t mr_live_state_bytes(const mr_live *live);
 
-/* Adds what a state needs beyond its position; state->rehearsal is freed with free. */
-mr_status mr_live_save(const mr_live *live, mr_state *state, mr_error *err);
+/* Adds what a state needs beyond its position. */
+void mr_live_save(const mr_live *live, mr_state *state);
 
 #endif

@@ -52,7 +52,7 @@ static int64_t bytes_of(const mr_spill *spill, const mr_stream_segment *segment)
 
 mr_status mr_spill_flush(mr_spill *spill, int32_t partition, mr_error *err) {
     part *p = &spill->parts[partition];
-    if (p->gathered > 0) {
+    if (!spill->config.lent && p->gathered > 0) {
         MR_TRY(mr_stream_flush(p->writer, err));
         p->gathered = 0;
     }
@@ -159,6 +159,9 @@ mr_status mr_spill_open(mr_spill **out, const mr_spill_config *config, mr_error 
     for (int32_t i = 0; i < config->partitions; i++) {
         spill->parts[i].end = -1;
     }
+    if (config->lent) {
+        return MR_OK;
+    }
     mr_status status = open_folder(spill, err);
     spill->config.folder = spill->folder.path;
     return status;
@@ -171,6 +174,7 @@ void mr_spill_close(mr_spill *spill) {
             mr_stream_writer_close(spill->parts[i].writer, NULL); /* the stream has it too */
         }
         mr_free(spill->parts);
+        mr_lent_close(spill->config.lent);
         if (spill->lock >= 0) { /* a process that was forked meanwhile has the file open too */
             struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
             (void)fcntl(spill->lock, F_OFD_SETLK, &lock);
@@ -219,6 +223,9 @@ mr_status mr_spill_begin(mr_spill *spill, int32_t partition, int64_t number, mr_
     part *p = &spill->parts[partition];
     mr_stream_segment *segments = NULL;
     int64_t n = 0;
+    if (spill->config.lent) {
+        return MR_OK;
+    }
     MR_TRY(list(spill, (uint32_t)partition, &segments, &n, err));
     p->first = n > 0 ? segments[0].first : 0;
     p->kept_from = number;
@@ -230,11 +237,15 @@ mr_status mr_spill_begin(mr_spill *spill, int32_t partition, int64_t number, mr_
 }
 
 int64_t mr_spill_end(const mr_spill *spill, int32_t partition) {
-    return spill->parts[partition].end;
+    return spill->config.lent ? mr_lent_end(spill->config.lent, partition)
+                              : spill->parts[partition].end;
 }
 
 /* ---- Putting ---- */
 bool mr_spill_has_room(const mr_spill *spill, const mr_entry *entry) {
+    if (spill->config.lent) {
+        return mr_lent_has_room(spill->config.lent, entry);
+    }
     int64_t bytes = (int64_t)mr_entry_bytes(entry->size, entry->key_size) + MR_ENTRY_HEAD;
     return spill->bytes + bytes <= spill->config.bytes;
 }
@@ -266,6 +277,9 @@ static mr_status begin_run(mr_spill *spill, int32_t partition, int64_t number, m
 /* A bad entry, without a value, is a number that is left out. */
 mr_status mr_spill_put(mr_spill *spill, int32_t partition, const mr_entry *entry, mr_error *err) {
     part *p = &spill->parts[partition];
+    if (spill->config.lent) {
+        return mr_lent_put(spill->config.lent, partition, entry, err);
+    }
     if (p->end < 0) {
         MR_TRY(begin_run(spill, partition, entry->number, err));
     }
@@ -296,6 +310,9 @@ static mr_status give(part *p, const mr_entry_sink *sink, mr_error *err) {
 mr_status mr_spill_take(mr_spill *spill, int32_t partition, int64_t from, const mr_entry_sink *sink,
                         mr_error *err) {
     part *p = &spill->parts[partition];
+    if (spill->config.lent) {
+        return mr_lent_take(spill->config.lent, partition, sink, err);
+    }
     MR_TRY(mr_spill_flush(spill, partition, err));
     if (!p->reader) {
         MR_TRY(mr_stream_reader_open(&p->reader, spill->config.folder, (uint32_t)partition, from,
@@ -305,13 +322,14 @@ mr_status mr_spill_take(mr_spill *spill, int32_t partition, int64_t from, const 
 }
 
 bool mr_spill_is_given(const mr_spill *spill, int32_t partition) {
-    return !spill->parts[partition].has_refused;
+    return spill->config.lent ? mr_lent_end(spill->config.lent, partition) < 0
+                              : !spill->parts[partition].has_refused;
 }
 
 mr_status mr_spill_keep(mr_spill *spill, int32_t partition, int64_t number, mr_error *err) {
     part *p = &spill->parts[partition];
     int64_t dropped = 0;
-    if (p->end < 0 || number <= p->kept_from) {
+    if (spill->config.lent || p->end < 0 || number <= p->kept_from) {
         return MR_OK;
     }
     p->kept_from = number;
@@ -323,5 +341,11 @@ mr_status mr_spill_keep(mr_spill *spill, int32_t partition, int64_t number, mr_e
 }
 
 void mr_spill_counts_of(const mr_spill *spill, mr_spill_counts *out) {
+    if (spill->config.lent) {
+        mr_lent_counts lent;
+        mr_lent_counts_of(spill->config.lent, &lent);
+        *out = (mr_spill_counts){.entries = lent.entries, .bytes = lent.bytes};
+        return;
+    }
     *out = (mr_spill_counts){.entries = spill->entries, .bytes = spill->bytes};
 }

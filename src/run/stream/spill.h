@@ -6,7 +6,8 @@
  * back in order; so nothing that is delivered depends on it. What may be needed by a run that goes
  * on from the last state that was saved stays, also when it was read back: the stream itself may
  * have forgotten it by then. A run that begins takes over what fits to where it begins, and forgets
- * the rest, which its stream must have.
+ * the rest, which its stream must have. Or it is the memory of other ranks (lent.h), which a run
+ * does not find again.
  *
  * For one thread, but for mr_spill_counts_of. */
 #ifndef MR_RUN_SPILL_H
@@ -15,11 +16,14 @@
 #include <millrace/source.h>
 #include <millrace/stream.h>
 
+#include "run/stream/lent.h"
+
 typedef struct mr_spill mr_spill;
 
 typedef struct mr_spill_config {
     const char *folder;
-    uint64_t id; /* of the stream whose entries these are */
+    mr_lent *lent; /* memory of other ranks, in place of a folder; the spill's to close */
+    uint64_t id;   /* of the stream whose entries these are */
     int32_t partitions;
     int64_t bytes; /* of files, at most */
 } mr_spill_config;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_parts.h - what a relay is made of, for relay*.c. One lock guards all that threads share;
+ * the link is the speaker's alone. */
+#ifndef MR_RUN_RELAY_PARTS_H
+#define MR_RUN_RELAY_PARTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "fabric/link.h"
+#include "io/process.h"
+#include "run/stream/relay.h"
+#include "run/stream/relay_record.h"
+#include "run/threads.h"
+
+enum { RELAY_MAGIC = 0x314c524d, RELAY_CELLS = 1024, MOST_JOBS = 4096 };
+#define LETTER_BYTES ((size_t)256 << 10) /* from which a letter is closed */
+#define WINDOW_BYTES ((int64_t)32 << 20) /* that a rank was sent and has not taken yet */
+
+typedef enum relay_kind { TOLD = 1, GIVEN, BEAT, BYE, BYE_TOO, LOST, KEEP, ASK, BACK } relay_kind;
+
+typedef struct relay_head {
+    uint32_t magic, kind;
+    int64_t number; /* of the letters to this rank: long ones are overtaken */
+    int64_t id;     /* of a chunk that is lent */
+    int64_t taken;  /* bytes that were given by it, and taken or dropped */
+    uint64_t hash[2];
+} relay_head;
+_Static_assert(sizeof(relay_head) <= MR_LINK_HEAD, "a head must fit");
+
+typedef struct relay_letter {
+    struct relay_letter *next;
+    relay_kind kind;
+    int32_t peer;
+    int64_t id;
+    mr_relay_bytes body;
+} relay_letter;
+
+/* A letter that came before its turn. */
+typedef struct relay_early {
+    struct relay_early *next;
+    relay_head head;
+    void *body;
+    size_t size;
+} relay_early;
+
+typedef struct relay_peer {
+    relay_letter *first, *last; /* to be sent */
+    int64_t sent, got;          /* letters */
+    relay_early *early;
+    int64_t given, acknowledged; /* bytes; of these, that it took */
+    int64_t taken, told_taken;   /* bytes of what it gave; as it knows */
+    double heard;
+    bool left, left_too;
+    mr_process process;
+    char host[64];
+    bool is_near; /* its process can be seen */
+} relay_peer;
+
+/* Entries of a partition that were told of and not taken in yet. */
+typedef struct relay_told {
+    mr_held **ring;
+    size_t room, first, n; /* room is a power of two, or 0 */
+    int64_t end;           /* the number behind the last; 0: none came */
+} relay_told;
+
+/* What came for a row. */
+typedef struct relay_parked {
+    struct relay_parked *next;
+    int64_t step, row;
+    int32_t from;
+    int64_t bytes;
+    mr_held *held; /* NULL: it is not sent */
+} relay_parked;
+
+/* A chunk of a rank's that is kept here, or of this rank's that has come back. */
+typedef struct relay_loan {
+    struct relay_loan *next;
+    int32_t rank;
+    int64_t id;
+    mr_relay_bytes bytes;
+} relay_loan;
+
+/* An entry to be read for another rank, or that was. */
+typedef struct relay_job {
+    struct relay_job *next;
+    mr_relay_row row;
+    bool wanted;
+    mr_held *held;
+} relay_job;
+
+struct mr_relay {
+    mr_relay_config config;
+    const mr_link_class *class;
+    void *link;
+    bool is_vital; /* the death of a rank is an error */
+    double patience;
+    mr_threads speaker, reader;
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t mail;  /* for the speaker */
+    pthread_cond_t came;  /* for workers */
+    pthread_cond_t jobs;  /* for the reader */
+    relay_peer *peers;
+    relay_letter *under_way; /* the speaker's */
+    int32_t waiting;         /* workers */
+    relay_told *told;        /* by partition */
+    relay_parked *parked[RELAY_CELLS];
+    int64_t n_parked, passed;
+    relay_job *first_job, **last_job, *found;
+    int64_t n_jobs;
+    relay_loan *kept, *back;
+    int64_t kept_bytes;
+    mr_relay_wake *wake;
+    void *wake_user;
+    bool stopping, closing, ended;
+    mr_status failed;
+    mr_error failure;
+    char news[200];
+    mr_relay_counts counts;
+};
+
+double mr_relay_now(void); /* seconds */
+
+/* ---- relay.c: with the lock held ---- */
+/* Adds a record to the last letter of its kind, or a letter without one. */
+size_t mr_relay_post(mr_relay *x, int32_t to, relay_kind kind, const mr_relay_record *where,
+                     const mr_entry *entry);
+bool mr_relay_post_bytes(mr_relay *x, int32_t to, relay_kind kind, int64_t id,
+                         mr_relay_bytes *body);
+void mr_relay_take_told(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e);
+void mr_relay_take_given(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e,
+                         size_t bytes);
+void mr_relay_lose(mr_relay *x, int32_t who, const char *why);
+void mr_relay_drop_letters(relay_peer *p);
+void mr_relay_free_letter(relay_letter *l);
+
+/* ---- relay_lend.c: with the lock held ---- */
+void mr_relay_take_loan(mr_relay *x, int32_t from, int64_t id, const void *bytes, size_t size);
+void mr_relay_return_loan(mr_relay *x, int32_t to, int64_t id);
+void mr_relay_take_back(mr_relay *x, int32_t from, int64_t id, const void *bytes, size_t size);
+void mr_relay_free_loans(mr_relay *x, int32_t rank); /* those of a rank; -1: all */
+
+/* ---- relay_meet.c ---- */
+mr_status mr_relay_meet(mr_relay *x, mr_error *err);
+
+/* ---- relay_speak.c ---- */
+void *mr_relay_speaker_main(void *context);
+
+#endif
