@@ -93,6 +93,9 @@ mr_status mr_add_warning(mr_compiler *c, const char *text);
 mr_status mr_warn_of_twins(mr_compiler *c);
 mr_status mr_warn_of_left_behind(mr_compiler *c); /* after mr_compile_fields */
 
+/* ---- pipeline_unnamed.c ---- */
+mr_status mr_warn_of_unnamed_masks(mr_compiler *c);
+
 /* ---- pipeline_variables.c ---- */
 /* Who says which fields there will be; asked again where there was too little room. */
 typedef struct mr_field_maker {

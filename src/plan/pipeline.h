@@ -51,6 +51,7 @@ typedef struct mr_op_node {
     int32_t fused_length; /* ops from this one on that run fused; 0 or 1: by itself */
     int32_t whole_length; /* the same, as if there were no caches */
     mr_type *input_types; /* a cache: of what it keeps */
+    bool spares_mask;     /* its parameters are those of a mask beside an image: see op.h */
     double min_visible;   /* boxes: see run/chain/follow.h */
     mr_hash128 prefix;    /* a cache: the way from a sample's bytes to here */
 } mr_op_node;

@@ -3,6 +3,7 @@
 #include "plan/compiler.h"
 
 #include "core/error.h"
+#include "core/inner_ops.h"
 
 static bool has_image(const mr_compiler *c, const mr_choice *choice) {
     for (int32_t i = 0; i < choice->n; i++) {
@@ -26,8 +27,9 @@ static const mr_op_class *first_unmoved_inside(const mr_ops *ops) {
 /* The first op, among this one and those inside of it, that moves pixels and does not say where to;
  * NULL: there is none. An op inside may also leave all pixels where they are. */
 static const mr_op_class *first_unmoved(const mr_op_class *op, const void *params, bool inner) {
-    uint32_t flags = op->flags_for ? op->flags_for(params) : op->flags;
-    if (!op->follow && !(inner && !(flags & MR_OP_SIZED))) {
+    uint32_t flags = mr_op_flags(op, params);
+    bool stays = inner && (!(flags & MR_OP_SIZED) || (flags & MR_OP_COLOR));
+    if (!op->follow && !stays) {
         return op;
     }
     const mr_op_class *found = NULL;

@@ -107,6 +107,9 @@ static void hash_op(const mr_pipeline *p, int32_t i, mr_hasher *hasher) {
         mr_hasher_number(hasher, node->op_word);
     }
     hash_inner(node->class->params, node->params, hasher);
+    if (node->spares_mask) {
+        mr_hasher_text(hasher, "mask");
+    }
     if (mr_kind_follows(node->kind)) {
         mr_hasher_text(hasher, node->kind == MR_KIND_BOXES ? "boxes" : "points");
         mr_hasher_bytes(hasher, &node->min_visible, sizeof node->min_visible);
