@@ -17,7 +17,7 @@ typedef struct check_values {
     bool json;
 } check_values;
 
-static const char *const remainders[] = {"keep", "drop", "pad"};
+static const char *const remainders[] = {"keep", "drop", "pad", "even"};
 static const char *const on_errors[] = {"fail", "skip"};
 
 /* Bytes of a batch's field of fixed shape; -1 where the shape varies or the product overflows. */
