@@ -291,8 +291,9 @@ class Pipeline:
     def kinds(self, kinds=None, /, **named):
         """Says what fields are to ops that change an image's geometry: .kinds(mask="mask",
         objects="boxes", corners="points"), or a dictionary of them, for names that no keyword can be. Masks are resized by nearest; boxes ([n, 4]: left, top,
-        right, bottom) and points ([n, 2]: x, y) follow the image that stands beside them in an
-        op's field=["image", ...]."""
+        right, bottom; "boxes_xywh": left, top, width, height; "boxes_cxcywh": middle, width, height) and points
+        ([n, 2]: x, y) follow the image that stands beside them in an op's field=["image", ...]. Ops about colours
+        leave all of them as they are."""
         if kinds is not None and not isinstance(kinds, Mapping):
             raise TypeError(f'kinds() takes {{"mask": "mask"}} or mask="mask", not {kinds!r}')
         return self._set("kinds", {**self._settings.get("kinds", {}), **(kinds or {}), **named})

@@ -131,7 +131,9 @@ static mr_status compile_on_field(mr_compiler *c, mr_op_node *node, json_t *para
             node->spares_mask = true;
         }
     }
-    return mr_kind_follows(node->kind) ? mr_plan_follow(c, node, choice) : plan_op(c, node);
+    /* Without an image, an op that moves none changes boxes as any other numbers. */
+    node->follows = mr_kind_follows(node->kind) && (op->follow || mr_has_image(c, choice));
+    return node->follows ? mr_plan_follow(c, node, choice) : plan_op(c, node);
 }
 
 /* What an op of the document becomes: a node for each field ... */
