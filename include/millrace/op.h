@@ -305,6 +305,10 @@ typedef struct mr_op_class {
     /* (optional) For an op that may change colours as well as places: these parameters, checked,
      * are for a mask beside an image, which goes where the image goes and keeps its numbers. */
     void (*spare_mask)(void *params);
+
+    /* (optional) What others call it, separated by blanks: told to whoever writes that. Capitals and
+     * underscores do not matter. */
+    const char *also;
 } mr_op_class;
 
 #define MR_OP_HEADER .abi = MR_OP_ABI, .size = (uint32_t)sizeof(mr_op_class)

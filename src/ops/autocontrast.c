@@ -63,4 +63,5 @@ const mr_op_class mr_op_autocontrast = {
     .pass = mr_points_pass,
     .flags_for = mr_points_flags,
     .examples = examples,
+    .also = "random_autocontrast",
 };

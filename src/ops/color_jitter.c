@@ -268,4 +268,6 @@ const mr_op_class mr_op_color_jitter = {
     .close = close_tables,
     .run = run,
     .examples = examples,
+    .also = "random_brightness_contrast hue_saturation_value random_brightness random_contrast "
+            "brightness contrast",
 };

@@ -48,4 +48,5 @@ const mr_op_class mr_op_equalize = {
     .pass = mr_points_pass,
     .flags_for = mr_points_flags,
     .examples = examples,
+    .also = "random_equalize",
 };

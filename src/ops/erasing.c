@@ -228,4 +228,5 @@ const mr_op_class mr_op_erasing = {
     .want = mr_want_same,
     .pass = pass,
     .examples = examples,
+    .also = "random_erasing cutout coarse_dropout",
 };

@@ -193,4 +193,5 @@ const mr_op_class mr_op_gaussian_blur = {
     .pass = pass,
     .flags_for = flags_for,
     .examples = examples,
+    .also = "blur random_blur",
 };

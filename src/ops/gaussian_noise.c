@@ -201,4 +201,5 @@ const mr_op_class mr_op_gaussian_noise = {
     .want = mr_want_same,
     .pass = pass,
     .examples = examples,
+    .also = "gauss_noise",
 };

@@ -106,4 +106,5 @@ const mr_op_class mr_op_grayscale = {
     .want = mr_want_same,
     .pass = pass,
     .examples = examples,
+    .also = "random_grayscale to_gray to_grayscale greyscale",
 };

@@ -47,4 +47,5 @@ const mr_op_class mr_op_invert = {
     .pass = mr_points_pass,
     .flags_for = mr_points_flags,
     .examples = examples,
+    .also = "random_invert invert_img",
 };

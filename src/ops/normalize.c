@@ -278,4 +278,5 @@ const mr_op_class mr_op_normalize = {
     .want = mr_want_same,
     .finish = finish,
     .examples = examples,
+    .also = "normalise",
 };

@@ -111,4 +111,5 @@ const mr_op_class mr_op_one_of = {
     .flags_for = mr_chosen_flags,
     .spare_mask = mr_chosen_spare_mask,
     .examples = examples,
+    .also = "random_choice",
 };

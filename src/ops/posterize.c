@@ -57,4 +57,5 @@ const mr_op_class mr_op_posterize = {
     .pass = mr_points_pass,
     .flags_for = mr_points_flags,
     .examples = examples,
+    .also = "random_posterize",
 };

@@ -94,4 +94,5 @@ const mr_op_class mr_op_random_apply = {
     .flags_for = mr_chosen_flags,
     .spare_mask = mr_chosen_spare_mask,
     .examples = examples,
+    .also = "sometimes",
 };

@@ -139,4 +139,5 @@ const mr_op_class mr_op_sharpness = {
     .pass = pass,
     .flags_for = flags_for,
     .examples = examples,
+    .also = "random_adjust_sharpness adjust_sharpness sharpen",
 };

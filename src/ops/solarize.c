@@ -56,4 +56,5 @@ const mr_op_class mr_op_solarize = {
     .pass = mr_points_pass,
     .flags_for = mr_points_flags,
     .examples = examples,
+    .also = "random_solarize",
 };

@@ -139,4 +139,5 @@ const mr_op_class mr_op_to_float = {
     .want = mr_want_same,
     .finish = finish,
     .examples = examples,
+    .also = "to_tensor to_image to_dtype convert_image_dtype",
 };

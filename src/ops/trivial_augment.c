@@ -70,4 +70,5 @@ const mr_op_class mr_op_trivial_augment = {
     .follow = mr_augment_follow,
     .spare_mask = mr_augment_spare_mask,
     .examples = examples,
+    .also = "trivial_augment_wide",
 };
