@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "document.h"
 #include "errors.h"
 #include "plugins.h"
 #include "text.h"
@@ -17,7 +18,7 @@ typedef struct check_values {
     bool json;
 } check_values;
 
-static const char *const remainders[] = {"keep", "drop", "pad"};
+static const char *const remainders[] = {"keep", "drop", "pad", "even"};
 static const char *const on_errors[] = {"fail", "skip"};
 
 /* Bytes of a batch's field of fixed shape; -1 where the shape varies or the product overflows. */
@@ -100,6 +101,22 @@ typedef struct data_facts {
     mr_error failure; /* code MR_OK: there is none */
 } data_facts;
 
+/* What is there and is no dataset; what is not there may be on another machine, and so may a
+ * library or a server. */
+static bool is_faulty(const mr_error *failure) {
+    switch (failure->code) {
+    case MR_E_PARAM:
+    case MR_E_TYPE:
+    case MR_E_LIMIT:
+    case MR_E_CORRUPT:
+        return true;
+    case MR_E_NOT_FOUND:
+        return failure->sys == 0;
+    default:
+        return false;
+    }
+}
+
 static data_facts look_at_data(const mr_pipeline *pipeline) {
     data_facts facts = {.outlook = {.size = (uint32_t)sizeof facts.outlook}};
     mr_status status = mr_pipeline_outlook(pipeline, NULL, &facts.outlook, &facts.failure);
@@ -131,7 +148,12 @@ static void print_data(const data_facts *facts) {
     const mr_outlook *outlook = &facts->outlook;
     char samples[32], steps[32];
     printf("data\n");
-    if (facts->failure.code != MR_OK) {
+    if (is_faulty(&facts->failure)) {
+        printf("  cannot be used: %s\n", facts->failure.text);
+        if (facts->failure.hint[0]) {
+            printf("  hint: %s\n", facts->failure.hint);
+        }
+    } else if (facts->failure.code != MR_OK) {
         printf("  cannot be opened here: %s\n", facts->failure.text);
     } else if (outlook->samples < 0) {
         printf("  a stream\n");
@@ -182,7 +204,7 @@ static void print_memory(const mr_pipeline *pipeline, const data_facts *facts) {
     }
 }
 
-static void print_text(const mr_pipeline *pipeline) {
+static int print_text(const mr_pipeline *pipeline) {
     data_facts facts = look_at_data(pipeline);
     const mr_settings *s = mr_pipeline_settings(pipeline);
     print_stages(pipeline);
@@ -196,6 +218,7 @@ static void print_text(const mr_pipeline *pipeline) {
     print_memory(pipeline, &facts);
     print_warnings(pipeline);
     printf("fingerprint\n  %s\n", mr_pipeline_fingerprint(pipeline));
+    return is_faulty(&facts.failure) ? MR_EXIT_DATA : MR_EXIT_OK;
 }
 
 static json_t *type_json(const mr_type *type) {
@@ -233,7 +256,7 @@ static json_t *field_json(const mr_pipeline *pipeline, const mr_field *field) {
     return object;
 }
 
-static void print_json(const mr_pipeline *pipeline) {
+static int print_json(const mr_pipeline *pipeline) {
     bool varies = false;
     json_t *object = json_object(), *stages = json_array(), *fields = json_array();
     for (int32_t i = 0; i < mr_pipeline_n_stages(pipeline); i++) {
@@ -257,26 +280,7 @@ static void print_json(const mr_pipeline *pipeline) {
     json_object_set_new(object, "fields", fields);
     json_object_set_new(object, "document", json_loads(mr_pipeline_json(pipeline), 0, NULL));
     mr_json_print(object, MR_DIGITS_EXACT);
-}
-
-/* A document from a pipe, to its end. */
-static mr_status read_input(mr_pipeline **out, const mr_op_class *const *ops, mr_error *err) {
-    enum { MOST = 16 << 20 };
-    char *text = malloc(MOST);
-    if (!text) {
-        return mr_fail(err, MR_E_MEMORY, "cannot allocate %d bytes", (int)MOST);
-    }
-    size_t size = fread(text, 1, MOST, stdin);
-    mr_status status = size < MOST ? mr_pipeline_parse(out, text, size, ops, err)
-                                   : mr_fail(err, MR_E_LIMIT, "the document is larger than 16 MiB");
-    free(text);
-    return status;
-}
-
-static mr_status load(mr_pipeline **out, const char *path, const mr_op_class *const *ops,
-                      mr_error *err) {
-    return strcmp(path, "-") == 0 ? read_input(out, ops, err)
-                                  : mr_pipeline_load(out, path, ops, err);
+    return is_faulty(&facts.failure) ? MR_EXIT_DATA : MR_EXIT_OK;
 }
 
 static int run_check(const void *values) {
@@ -288,12 +292,10 @@ static int run_check(const void *values) {
     mr_status status = mr_plugins_open(&plugins, &v->plugins, &err);
     if (status != MR_OK) {
         code = mr_error_print(&err);
-    } else if (load(&pipeline, v->path, plugins.ops, &err) != MR_OK) {
+    } else if (mr_document_load(&pipeline, v->path, plugins.ops, &err) != MR_OK) {
         code = mr_error_print_document(&err, v->path);
-    } else if (v->json) {
-        print_json(pipeline);
     } else {
-        print_text(pipeline);
+        code = v->json ? print_json(pipeline) : print_text(pipeline);
     }
     mr_pipeline_free(pipeline);
     mr_plugins_close(&plugins);
@@ -301,10 +303,7 @@ static int run_check(const void *values) {
 }
 
 static const mr_option_row operands[] = {
-    {.name = "PIPELINE.json",
-     .kind = MR_OPTION_FILE,
-     .offset = offsetof(check_values, path),
-     .doc = "The pipeline document; - reads it from standard input."},
+    MR_DOCUMENT_ROW(check_values),
     {.name = NULL},
 };
 
@@ -325,7 +324,8 @@ const mr_command mr_command_check = {
            "sample. Then what a run would do and hold: samples, batches, blocks that are shuffled "
            "together and are in memory at once. Reads no samples; of most sources the first file "
            "or object tells the types. Data that is not there is told, and is no failure: the "
-           "document may be meant for another machine.",
+           "document may be meant for another machine. Data that is there and cannot be used, such "
+           "as faulty labels or a folder without samples, is one: exit code 3.",
     .operands = operands,
     .options = options,
     .values_size = sizeof(check_values),

@@ -102,6 +102,9 @@ static void print_op(const mr_op_class *op) {
     if (op->flags & MR_OP_RANDOM) {
         printf("Random: draws depend on seed, epoch, sample and op alone.\n\n");
     }
+    if (mr_beside_text(op)) {
+        printf("%s\n\n", mr_beside_text(op));
+    }
     print_rows(op->params);
     printf("Examples, with the digest of the output:\n\n");
     for (const mr_example *x = op->examples; x && x->params; x++) {

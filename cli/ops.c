@@ -132,6 +132,10 @@ static int print_entry(const entry *e) {
         printf("\n  ");
         mr_text_wrap(stdout, e->doc, 2, 2);
     }
+    if (e->op && mr_beside_text(e->op)) {
+        printf("\n  ");
+        mr_text_wrap(stdout, mr_beside_text(e->op), 2, 2);
+    }
     printf("\nParameters:%s\n", e->params && e->params->name ? "" : " none");
     for (const mr_param *row = e->params; row && row->name; row++) {
         print_param(row);

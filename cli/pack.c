@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "document.h"
 #include "errors.h"
 #include "plugins.h"
 #include "progress.h"
@@ -125,7 +126,7 @@ static mr_status prepare(pack_run *r) {
         status = mr_plugins_open(&r->plugins, &v->plugins, &r->err);
     }
     if (status == MR_OK) {
-        status = mr_pipeline_load(&r->pipeline, v->path, r->plugins.ops, &r->err);
+        status = mr_document_load(&r->pipeline, v->path, r->plugins.ops, &r->err);
         r->bad_document = status != MR_OK;
     }
     return status == MR_OK && v->row_index ? add_row_index(r) : status;
@@ -220,10 +221,7 @@ static const char *const compressions[] = {"none", "zstd", "lz4", NULL};
 static const char *const formats[] = {"tar", "npy", NULL};
 
 static const mr_option_row operands[] = {
-    {.name = "PIPELINE.json",
-     .kind = MR_OPTION_FILE,
-     .offset = offsetof(pack_values, path),
-     .doc = "The pipeline document."},
+    MR_DOCUMENT_ROW(pack_values),
     {.name = NULL},
 };
 

@@ -110,3 +110,15 @@ json_t *mr_rows_json(const mr_param *rows) {
     }
     return array;
 }
+
+const char *mr_beside_text(const mr_op_class *op) {
+    if (op->flags & MR_OP_COLOR) {
+        return "About colours: masks, boxes and points named beside an image are left as they are.";
+    }
+    if (op->spare_mask) {
+        return "Masks, boxes and points named beside an image go where its pixels go; what is "
+               "about colours leaves them as they are.";
+    }
+    return op->follow ? "Moves pixels: masks, boxes and points named beside an image follow it."
+                      : NULL;
+}

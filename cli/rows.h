@@ -14,4 +14,8 @@ char *mr_row_range(const mr_param *row, char *buffer, size_t size);
 
 json_t *mr_rows_json(const mr_param *rows);
 
+/* What becomes of masks, boxes and points that an op's "field" names beside an image: a sentence,
+ * or NULL where there is nothing to say. */
+const char *mr_beside_text(const mr_op_class *op);
+
 #endif

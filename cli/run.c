@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "command.h"
 #include "consume.h"
+#include "document.h"
 #include "errors.h"
 #include "outcome.h"
 #include "outputs.h"
@@ -257,7 +258,7 @@ static mr_status open_all(run *r) {
         status = mr_plugins_open(&r->plugins, &v->plugins, &r->err);
     }
     if (status == MR_OK) {
-        status = mr_pipeline_load(&r->pipeline, v->path, r->plugins.ops, &r->err);
+        status = mr_document_load(&r->pipeline, v->path, r->plugins.ops, &r->err);
         r->bad_document = status != MR_OK;
     }
     if (status == MR_OK) {
@@ -488,10 +489,7 @@ static int run_run(const void *values) {
 static const char *const io_kinds[] = {"auto", "uring", "pread", NULL};
 
 static const mr_option_row operands[] = {
-    {.name = "PIPELINE.json",
-     .kind = MR_OPTION_FILE,
-     .offset = offsetof(run_values, path),
-     .doc = "The pipeline document."},
+    MR_DOCUMENT_ROW(run_values),
     {.name = NULL},
 };
 

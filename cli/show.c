@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "command.h"
+#include "document.h"
 #include "errors.h"
 #include "plugins.h"
 
@@ -79,7 +80,7 @@ static int show_run(const void *values) {
     int code = MR_EXIT_OK;
     mr_status status = mr_plugins_open(&plugins, &v->plugins, &err);
     if (status == MR_OK) {
-        status = mr_pipeline_load(&pipeline, v->path, plugins.ops, &err);
+        status = mr_document_load(&pipeline, v->path, plugins.ops, &err);
         code = status == MR_OK ? code : mr_error_print_document(&err, v->path);
     } else {
         code = mr_error_print(&err);
@@ -97,10 +98,7 @@ static int show_run(const void *values) {
 }
 
 static const mr_option_row operands[] = {
-    {.name = "PIPELINE.json",
-     .kind = MR_OPTION_FILE,
-     .offset = offsetof(show_values, path),
-     .doc = "The pipeline document."},
+    MR_DOCUMENT_ROW(show_values),
     {.name = NULL},
 };
 

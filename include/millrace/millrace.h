@@ -155,7 +155,8 @@ typedef enum mr_threads_kind {
 typedef enum mr_remainder {
     MR_KEEP, /* the last batch is short; with several ranks some may get none */
     MR_DROP, /* samples that do not fill a batch are left out */
-    MR_PAD   /* the last batch is filled up from the start of the epoch's order */
+    MR_PAD,  /* the last batch is filled up from the start of the epoch's order */
+    MR_EVEN  /* the last batch is short, and filled up in this way until all ranks have as many */
 } mr_remainder;
 
 typedef enum mr_on_error {

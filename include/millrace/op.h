@@ -156,9 +156,12 @@ enum {
                               image's size: fields that are to be changed alike must be of one size */
     MR_OP_BATCH = 1u << 5, /* works on batches: see run_batch */
     MR_OP_REMEMBERS = 1u << 6, /* an encoded file needs less work the next time: see mr_memo */
-    MR_OP_TOTAL = 1u << 7 /* of a number or a word it makes a number, and never fails but for want
-                             of memory; with run_rows, and without open and kernels: a source may
-                             run it on the entries of a dictionary instead of the rows */
+    MR_OP_TOTAL = 1u << 7, /* of a number or a word it makes a number, and never fails but for want
+                              of memory; with run_rows, and without open and kernels: a source may
+                              run it on the entries of a dictionary instead of the rows */
+    MR_OP_COLOR = 1u << 8  /* about what the pixels of an image are and not where they lie: masks,
+                              boxes and points beside an image in "field" are left as they are. Where
+                              `flags` has it, flags_for need not */
 };
 
 typedef struct mr_op_class {
@@ -298,6 +301,14 @@ typedef struct mr_op_class {
     /* Writes every byte of the arrays. */
     mr_status (*collate)(const void *params, mr_call *call, int64_t n, const mr_view *values,
                          const mr_collated *out, void *memo, mr_error *err);
+
+    /* (optional) For an op that may change colours as well as places: these parameters, checked,
+     * are for a mask beside an image, which goes where the image goes and keeps its numbers. */
+    void (*spare_mask)(void *params);
+
+    /* (optional) What others call it, separated by blanks: told to whoever writes that. Capitals and
+     * underscores do not matter. */
+    const char *also;
 } mr_op_class;
 
 #define MR_OP_HEADER .abi = MR_OP_ABI, .size = (uint32_t)sizeof(mr_op_class)

@@ -271,6 +271,9 @@ typedef struct mr_source_class {
      * MR_E_UNSUPPORTED, without a word, where it is not; then the samples are read. */
     mr_status (*lengths)(const void *state, int32_t field, int64_t first, int64_t count,
                          int64_t *out, mr_error *err);
+
+    /* (optional) What others call it, separated by blanks: see op.h. */
+    const char *also;
 } mr_source_class;
 
 #define MR_SOURCE_HEADER .abi = MR_SOURCE_ABI, .size = (uint32_t)sizeof(mr_source_class)

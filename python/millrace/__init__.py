@@ -48,6 +48,6 @@ def __getattr__(name):
         from . import _profile
         return getattr(_profile, name)
     from difflib import get_close_matches
-    near = get_close_matches(name, __all__, 1)
-    meant = f"; did you mean {near[0]}?" if near else ""
+    near = _tables.known_as(name, "sources") or next(iter(get_close_matches(name, __all__, 1)), None)
+    meant = f"; did you mean {near}?" if near else ""
     raise AttributeError(f"module 'millrace' has no attribute '{name}'{meant}")

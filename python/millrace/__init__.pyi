@@ -403,11 +403,11 @@ class Pipeline:
 
         Parameters:
             epochs: Passes over the dataset."""
-    def remainder(self, remainder: Literal["keep", "drop", "pad"]) -> Pipeline:
-        """What becomes of samples that do not fill the last batch: keep (a short batch), drop, or pad (filled up from the start of the epoch's order; every rank takes the same number of steps).
+    def remainder(self, remainder: Literal["keep", "drop", "pad", "even"]) -> Pipeline:
+        """What becomes of samples that do not fill the last batch: keep (a short batch, of which some ranks may get nothing), drop, pad (filled up from the start of the epoch's order; every rank takes the same number of steps), or even (a short batch, filled up in this way until every rank has as many: what torch's DistributedSampler does).
 
         Parameters:
-            remainder: What becomes of samples that do not fill the last batch: keep (a short batch), drop, or pad (filled up from the start of the epoch's order; every rank takes the same number of steps)."""
+            remainder: What becomes of samples that do not fill the last batch: keep (a short batch, of which some ranks may get nothing), drop, pad (filled up from the start of the epoch's order; every rank takes the same number of steps), or even (a short batch, filled up in this way until every rank has as many: what torch's DistributedSampler does)."""
     def on_error(self, on_error: Literal["fail", "skip"]) -> Pipeline:
         """What a bad sample does: fail (end the run with an error that names it) or skip (take another sample, chosen by seed, epoch and position, and list the bad one).
 

@@ -101,10 +101,10 @@ static PyObject *rows_list(const mr_param *row) {
     return list;
 }
 
-static PyObject *table(const char *name, const char *summary, const char *doc,
-                       const mr_param *rows) {
-    return Py_BuildValue("{s:s,s:s,s:N,s:N}", "name", name, "summary", summary, "doc",
-                         text_or_none(doc), "params", rows_list(rows));
+static PyObject *table(const char *name, const char *summary, const char *doc, const mr_param *rows,
+                       const char *also) {
+    return Py_BuildValue("{s:s,s:s,s:N,s:N,s:s}", "name", name, "summary", summary, "doc",
+                         text_or_none(doc), "params", rows_list(rows), "also", also ? also : "");
 }
 
 static int append(PyObject *list, PyObject *item) {
@@ -120,11 +120,12 @@ static PyObject *tables(PyObject *module, PyObject *unused) {
     (void)unused;
     for (int32_t i = 0; !failed && i < mr_n_ops(); i++) {
         const mr_op_class *op = mr_op_at(i);
-        failed = append(ops, table(op->name, op->summary, op->doc, op->params));
+        failed = append(ops, table(op->name, op->summary, op->doc, op->params, op->also));
     }
     for (int32_t i = 0; !failed && i < mr_n_sources(); i++) {
         const mr_source_class *source = mr_source_at(i);
-        failed = append(sources, table(source->name, source->summary, source->doc, source->params));
+        failed = append(sources, table(source->name, source->summary, source->doc, source->params,
+                                       source->also));
     }
     if (failed) {
         Py_XDECREF(ops);
@@ -973,7 +974,7 @@ static PyObject *load_plugin(PyObject *module, PyObject *path) {
     list = PyList_New(0);
     for (const mr_op_class *const *op = mr_plugin_ops(plugin); list && *op; op++) {
         if (keep_op(state, *op) < 0 ||
-            append(list, table((*op)->name, (*op)->summary, (*op)->doc, (*op)->params))) {
+            append(list, table((*op)->name, (*op)->summary, (*op)->doc, (*op)->params, NULL))) {
             Py_CLEAR(list);
         }
     }

@@ -13,7 +13,7 @@ from collections import deque
 
 import numpy as np
 
-from . import _convert, _core, _hints, _host, _policy, _world
+from . import _accelerate, _convert, _core, _hints, _host, _policy, _world
 
 _MOST_EPOCHS = 2**32 - 1
 _live = weakref.WeakSet()
@@ -260,7 +260,7 @@ def _read_state(text):
     return {**json.loads(text[:begin] + text[end + 1:]), "rehearsal": text[begin + len(mark):end]}
 
 
-class Loader:
+class Loader(_accelerate.Told):
     """A pipeline at work. Each `for batch in loader` is one epoch: the rest of the one that a state or
     next() is in the middle of, else the next one. There are as many as epochs= says, without it any
     number. One thread may take batches at a time, and there is one iteration at a time."""
@@ -333,10 +333,10 @@ class Loader:
 
     def _shared(self):
         """The pipeline as this rank runs it. Ranks that wait for each other need as many steps each, so
-        where nothing is said of the remainder, several ranks pad it, as torch's sampler does; of a stream
-        that ends they leave it out."""
+        where nothing is said of the remainder, several ranks have equally much of it, as by torch's sampler;
+        of a stream that ends they leave it out."""
         if self._world > 1 and "remainder" not in self.pipeline._settings:
-            return self.pipeline.remainder("drop" if self.pipeline._compiled.is_stream else "pad")
+            return self.pipeline.remainder("drop" if self.pipeline._compiled.is_stream else "even")
         return self.pipeline
 
     def _opened(self):
@@ -408,7 +408,7 @@ class Loader:
                 0 < rest <= batch - batch // self._world:
             warnings.warn(f"the last batch of an epoch has {rest} samples, too few for all "
                           f"{self._world} ranks: some get one step less, and training that waits for "
-                          'all of them hangs. Use .remainder("pad") or .remainder("drop")',
+                          'all of them hangs. Use .remainder("even") or .remainder("drop")',
                           RuntimeWarning, stacklevel=5)
 
     # ---- Taking batches ----
@@ -430,17 +430,25 @@ class Loader:
         self._iteration += 1
         return self._one_iteration(self._iteration) if core.n_steps else iter(())
 
+    def _last_batch(self):
+        """Samples of the last batch, of all ranks; -1 where padding does not come behind them all."""
+        settings = json.loads(self._shared().to_json())
+        if settings["remainder"] not in ("keep", "even") or "share" in settings:
+            return -1
+        return self._core.n_samples % (self._options["batch"] or settings["batch"])
+
     def _one_iteration(self, iteration):
         last = False
-        while not last:
-            if iteration != self._iteration:
-                raise RuntimeError("another iteration of this loader, or a state, has taken the place "
-                                   "of this one: use two loaders")
-            self._inside = True
-            batch = next(self)
-            last = self._core.steps_left % self._core.n_steps == 0
-            self._inside = not last
-            yield batch
+        with _accelerate.going_through(self, self._last_batch):
+            while not last:
+                if iteration != self._iteration:
+                    raise RuntimeError("another iteration of this loader, or a state, has taken the place "
+                                       "of this one: use two loaders")
+                self._inside = True
+                batch = next(self)
+                self.end_of_dataloader = last = self._core.steps_left % self._core.n_steps == 0
+                self._inside = not last
+                yield batch
 
     def _finished(self):
         n = self._epochs()

@@ -151,11 +151,10 @@ class Pipeline:
         """Only for names that do not exist: says which one may have been meant."""
         if name.startswith("_"):
             raise AttributeError(name)
-        known = sorted(row["name"] for kind in ("ops", "settings") for row in _tables.TABLES[kind])
-        methods = [other for other in vars(Pipeline) if not other.startswith("_")]
-        near = difflib.get_close_matches(name, [*known, *methods], 1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise AttributeError(f"there is no op or setting {name}{meant}\n  known: {', '.join(known)}",
+        known = sorted(other for other in dir(Pipeline) if not other.startswith("_"))
+        near = _tables.known_as(name, "ops", _STEPS) or next(iter(difflib.get_close_matches(name, known, 1)), None)
+        meant = f"; did you mean {near}?" if near else ""
+        raise AttributeError(f"a pipeline has no {name}{meant}\n  known: {', '.join(known)}",
                              name=name, obj=None)
 
     def _with(self, **changes):
@@ -291,8 +290,9 @@ class Pipeline:
     def kinds(self, kinds=None, /, **named):
         """Says what fields are to ops that change an image's geometry: .kinds(mask="mask",
         objects="boxes", corners="points"), or a dictionary of them, for names that no keyword can be. Masks are resized by nearest; boxes ([n, 4]: left, top,
-        right, bottom) and points ([n, 2]: x, y) follow the image that stands beside them in an
-        op's field=["image", ...]."""
+        right, bottom; "boxes_xywh": left, top, width, height; "boxes_cxcywh": middle, width, height) and points
+        ([n, 2]: x, y) follow the image that stands beside them in an op's field=["image", ...]. Ops about colours
+        leave all of them as they are."""
         if kinds is not None and not isinstance(kinds, Mapping):
             raise TypeError(f'kinds() takes {{"mask": "mask"}} or mask="mask", not {kinds!r}')
         return self._set("kinds", {**self._settings.get("kinds", {}), **(kinds or {}), **named})
@@ -569,6 +569,10 @@ def load_plugin(path):
 
 
 _loaded = {}
+
+# What other libraries call methods that are no ops.
+_STEPS = (("filter", "where"), ("limit", "take"), ("head", "take"), ("apply", "map"), ("transform", "map"), ("with_transform", "map"),
+          ("batch_size", "batch"), ("dataloader", "loader"), ("data_loader", "loader"), ("interleave", "mix"), ("shard", "split"))
 
 for _table in _tables.TABLES["ops"]:
     setattr(Pipeline, _table["name"], _op_method(_table))

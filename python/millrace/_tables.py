@@ -84,3 +84,15 @@ def dress(function, table, signature, owner=""):
     function.__doc__ = doc_of(table)
     function.__signature__ = signature
     return function
+
+
+def _plain(name):
+    return name.replace("_", "").lower()
+
+
+def known_as(name, kind, others=()):
+    """What is called `name` by others, or spelled so: of tables of that kind, or of (theirs, ours); None: nothing."""
+    for table in TABLES[kind]:
+        if _plain(name) in map(_plain, (table["name"], *table["also"].split())):
+            return table["name"]
+    return next((ours for theirs, ours in others if _plain(theirs) == _plain(name)), None)

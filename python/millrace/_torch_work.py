@@ -283,6 +283,15 @@ def is_unlike(error):
     return isinstance(error.__cause__, Unlike) or error._is_type and not error.op
 
 
+def remainder_of(dataset, options, world):
+    """Each rank has as many samples as DistributedSampler gives it: all of them have ceil(n / world). Where
+    that makes a whole batch of the last one, drop_last does not drop it."""
+    rest, whole = len(dataset) % ((options.batch_size or 1) * world), options.batch_size or 1
+    if options.drop_last:
+        return "even" if world > 1 and -(-rest // world) == whole else "drop"
+    return "even" if world > 1 else "keep"
+
+
 def law_loader(dataset, shape, options, seed, rank, world, is_plan):
     """A native loader over a Python dataset. shape: (structure, fields)."""
     structure, fields = shape
@@ -290,10 +299,9 @@ def law_loader(dataset, shape, options, seed, rank, world, is_plan):
     while isinstance(whole, (Watched, Alike)):
         whole = whole.dataset
     name = type(whole).__name__
-    remainder = "drop" if options.drop_last else "pad" if world > 1 else "keep"
     pipeline = Pipeline(("dataset", {"object": name}), (), {
         "shuffle": options.shuffle, "batch": (options.batch_size or 1) * world,
-        "remainder": remainder}, dataset=_host.Dataset(dataset, name, fields, structure, "", is_plan, True))
+        "remainder": remainder_of(dataset, options, world)}, dataset=_host.Dataset(dataset, name, fields, structure, "", is_plan, True))
     arrays = structure != "object" and not is_plan
     return pipeline.loader(
         seed=seed, to="torch" if arrays else "numpy", rank=rank, world=world,
@@ -334,6 +342,10 @@ class Engine:
             self.watched.begin()
             batches = self.watched.taken(batches)
         return map(self.collate, batches)
+
+    def at_end(self):
+        """Whether the batch that was given is the last of its epoch."""
+        return self.loader._core.steps_left % self.loader._core.n_steps == 0
 
     def wants_processes(self):
         """Looked at after each batch until it is clear."""
@@ -401,6 +413,10 @@ class Planned:
         for batch in self.inner:
             self.delivered = self.states.popleft()
             yield checked(batch)
+
+    def at_end(self):
+        state = self.state()
+        return state["position"] == state["samples"]
 
     def wants_processes(self):
         return False

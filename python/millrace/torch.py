@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import (BatchSampler, DistributedSampler, IterableDataset, SequentialSampler,
                               default_collate, default_convert)
 
-from . import _host, _random, _world
+from . import _accelerate, _host, _random, _world
 from ._errors import SampleError, StateError
 from ._lookout import Lookout
 from ._torch_work import (AtOnce, Engine, Planned, Sampled, Seeded, SeededWhereDrawn, Stream, gives_many,
@@ -94,9 +94,8 @@ class _Order(DistributedSampler):
         if not self._is_share:
             return len(self._dataset)
         world, batch = _world.detect(*self._place_given)[1], self._options.batch_size or 1
-        steps, rest = divmod(len(self._dataset), batch * world)
-        return steps * batch if not rest or self._options.drop_last else (steps + 1) * batch \
-            if world > 1 else len(self._dataset)
+        each = -(-len(self._dataset) // world)
+        return each // batch * batch if self._options.drop_last else each
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch, loader = epoch, self._loader()
@@ -152,7 +151,7 @@ class _Options:
         return values
 
 
-class DataLoader(torch.utils.data.DataLoader):
+class DataLoader(_accelerate.Told, torch.utils.data.DataLoader):
     """torch.utils.data.DataLoader's arguments, attributes and behaviour, and besides:
 
     The order depends on seed and epoch alone, or is the sampler's. state_dict() and load_state_dict()
@@ -173,9 +172,6 @@ class DataLoader(torch.utils.data.DataLoader):
 
     Nothing of torch's class is used: it is the base because programs ask whether a loader is of it, and
     make another from its attributes. So each argument is an attribute of its name, but for shuffle."""
-
-    # accelerate takes a loader as it is that was prepared already, as one that knows its rank must be.
-    _is_accelerate_prepared = True
 
     def __init__(self, dataset: Any, batch_size: "int | None" = 1, shuffle: "bool | None" = None,
                  sampler: Any = None, batch_sampler: Any = None, num_workers: int = 0,
@@ -219,6 +215,8 @@ class DataLoader(torch.utils.data.DataLoader):
         self._saved: Any = None
         self._found: Any = None  # by _look()
         self._begun, self._iteration, self._next_epoch = False, 0, None
+        # accelerate takes a loader as it is that was prepared already, as one that knows its rank must be.
+        self._is_accelerate_prepared = self._is_by_law = self._sampler is None and not self._iterable
         self._set_samplers(sampler, batch_sampler)
 
     def _check(self, batch_size, shuffle, sampler, batch_sampler, drop_last):
@@ -361,7 +359,17 @@ class DataLoader(torch.utils.data.DataLoader):
             return iter(())
         self._settled()
         self._iteration += 1
-        return self._batches(self._iteration)
+        return self._told(self._iteration) if self._is_by_law else self._batches(self._iteration)
+
+    def _last_batch(self) -> int:
+        return -1 if self.drop_last else len(self.dataset) % ((self.batch_size or 1) * self._place[1])
+
+    def _told(self, iteration: int) -> Iterator[Any]:
+        with _accelerate.going_through(self, self._last_batch) as looks:
+            for found in self._batches(iteration):
+                if looks:
+                    self.end_of_dataloader = self._work.at_end()
+                yield found
 
     def _batches(self, iteration: int) -> Iterator[Any]:
         batches = self._work.batches()

@@ -114,3 +114,7 @@ json_t *mr_inner_ops_json(const mr_ops *ops) {
     }
     return list;
 }
+
+uint32_t mr_op_flags(const mr_op_class *op, const void *params) {
+    return (op->flags_for ? op->flags_for(params) : op->flags) | (op->flags & MR_OP_COLOR);
+}

@@ -5,7 +5,7 @@
 #define MR_CORE_INNER_OPS_H
 
 #include <jansson.h>
-#include <millrace/param.h>
+#include <millrace/op.h>
 
 /* How long the path to a list of ops may be: a bound on how deep they stand inside each other. */
 #define MR_INNER_PATH_MAX 110
@@ -17,5 +17,8 @@ void mr_inner_ops_free(mr_ops *ops);
 
 /* As a pipeline document lists them; NULL: out of memory. */
 json_t *mr_inner_ops_json(const mr_ops *ops);
+
+/* The nature of an op with these parameters. */
+uint32_t mr_op_flags(const mr_op_class *op, const void *params);
 
 #endif

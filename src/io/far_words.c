@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* far_words.c - what is said of a request that failed. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ void mr_far_word_status(mr_far_task *task, const mr_far_attempt *a) {
     snprintf(text, sizeof text, "the server says %d%s", status, code);
     bool gone = status == 404 || status == 410;
     mr_far_word_failure(task, gone ? MR_E_NOT_FOUND : MR_E_IO, a, text);
+    task->err.sys = gone ? ENOENT : task->err.sys;
     if (status == 401 || status == 403) {
         mr_hint(&task->err, mr_is_s3(task->path)
                                 ? "see which credentials are used: docs/far.md; a region or an "

@@ -193,4 +193,5 @@ const mr_op_class mr_op_affine = {
     .pass = mr_warp_pass,
     .flags_for = flags_for,
     .examples = examples,
+    .also = "random_affine shift_scale_rotate",
 };

@@ -10,6 +10,10 @@
 #include "ops/enhance.h"
 #include "ops/points.h"
 
+static bool is_warp(mr_augment_kind kind) {
+    return kind >= MR_AUGMENT_SHEAR_X && kind <= MR_AUGMENT_ROTATE;
+}
+
 /* ---- Magnitudes ---- */
 /* Level i of n from `low` to `high` in float32, as torch.linspace has it: from the nearer end, and
  * rounded once, as a fused multiply-add does. */
@@ -74,8 +78,8 @@ static void exchange(canvas *c) {
     c->other = swap;
 }
 
-static mr_map map_of(const mr_augment_step *step, const canvas *c) {
-    const double center[2] = {(double)c->width * 0.5, (double)c->height * 0.5}, none[2] = {0, 0};
+static mr_map map_of(const mr_augment_step *step, int64_t height, int64_t width) {
+    const double center[2] = {(double)width * 0.5, (double)height * 0.5}, none[2] = {0, 0};
     double amount = step->magnitude, whole = trunc(amount);
     const double across[2] = {whole, 0}, down[2] = {0, whole};
     mr_map map = {{1, 0, 0, 0, 1, 0, 0, 0}, false};
@@ -97,7 +101,7 @@ static mr_map map_of(const mr_augment_step *step, const canvas *c) {
 }
 
 static void warp(canvas *c, const mr_augment_step *step) {
-    const mr_map map = map_of(step, c);
+    const mr_map map = map_of(step, c->height, c->width);
     uint8_t fill[3];
     mr_fill_bytes(&c->params->warp.fill, fill);
     const mr_warp *w =
@@ -179,7 +183,7 @@ static void change(canvas *c, const mr_augment_step *step) {
     if (step->kind == MR_AUGMENT_IDENTITY) {
         return;
     }
-    if (step->kind <= MR_AUGMENT_ROTATE) {
+    if (is_warp(step->kind)) {
         warp(c, step);
     } else if (step->kind <= MR_AUGMENT_SHARPNESS) {
         enhance(c, step);
@@ -194,6 +198,17 @@ typedef struct augmenting {
     canvas canvas;
     mr_region wanted;
 } augmenting;
+
+static mr_augment_list draw_list(const mr_augment_params *p, const mr_key *key, const mr_type *in) {
+    mr_augment_list list = {0};
+    p->draw(p, key, in, &list);
+    for (int32_t i = 0; p->spares_mask && i < list.n; i++) {
+        if (!is_warp(list.steps[i].kind)) {
+            list.steps[i].kind = MR_AUGMENT_IDENTITY;
+        }
+    }
+    return list;
+}
 
 static bool changes(const mr_augment_list *list) {
     for (int32_t i = 0; i < list->n; i++) {
@@ -229,8 +244,7 @@ static mr_status make(const void *params, mr_call *call, const mr_flow *flow, mr
     const mr_augment_params *p = params;
     const int64_t *dims = flow->in->dims;
     size_t bytes = (size_t)(dims[0] * dims[1] * dims[2]);
-    mr_augment_list list = {0};
-    p->draw(params, &call->key, flow->in, &list);
+    const mr_augment_list list = draw_list(p, &call->key, flow->in);
     if (!changes(&list)) {
         return MR_OK;
     }
@@ -253,11 +267,9 @@ mr_status mr_augment_run(const void *params, mr_call *call, const mr_view *in, m
 
 mr_status mr_augment_want(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
                           const mr_region *wanted, mr_region *needed, mr_error *err) {
-    const mr_augment_params *p = params;
-    mr_augment_list list = {0};
+    const mr_augment_list list = draw_list(params, &call->key, in);
     (void)out;
     (void)err;
-    p->draw(params, &call->key, in, &list);
     *needed = changes(&list) ? mr_whole_region(in) : *wanted;
     return MR_OK;
 }
@@ -265,4 +277,26 @@ mr_status mr_augment_want(const void *params, mr_call *call, const mr_type *in, 
 mr_status mr_augment_pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
                           mr_rows *own, mr_error *err) {
     return mr_area_pass(make, params, call, flow, to, own, err);
+}
+
+mr_status mr_augment_follow(const void *params, mr_call *call, const mr_type *in,
+                            const mr_type *out, double m[8], mr_error *err) {
+    const mr_augment_list list = draw_list(params, &call->key, in);
+    (void)out;
+    (void)err;
+    mr_follow_shift(m, 0, 0);
+    for (int32_t i = 0; i < list.n; i++) {
+        if (is_warp(list.steps[i].kind)) {
+            const mr_map map = map_of(&list.steps[i], in->dims[0], in->dims[1]);
+            double next[8];
+            mr_map_invert(map.m, next);
+            mr_follow_then(m, next);
+        }
+    }
+    return MR_OK;
+}
+
+void mr_augment_spare_mask(void *params) {
+    mr_augment_params *p = params;
+    p->spares_mask = true;
 }

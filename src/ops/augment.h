@@ -52,6 +52,7 @@ typedef struct mr_augment_list {
 typedef struct mr_augment_params {
     mr_warp_params warp; /* filter and fill */
     void (*draw)(const void *params, const mr_key *key, const mr_type *in, mr_augment_list *out);
+    bool spares_mask; /* colours stay; set by spare_mask */
 } mr_augment_params;
 
 /* Level 0 .. bins - 1 of a kind as a magnitude; `negative` counts for those that have a sign. */
@@ -65,5 +66,8 @@ mr_status mr_augment_want(const void *params, mr_call *call, const mr_type *in, 
                           const mr_region *wanted, mr_region *needed, mr_error *err);
 mr_status mr_augment_pass(const void *params, mr_call *call, const mr_flow *flow, const mr_rows *to,
                           mr_rows *own, mr_error *err);
+mr_status mr_augment_follow(const void *params, mr_call *call, const mr_type *in,
+                            const mr_type *out, double m[8], mr_error *err);
+void mr_augment_spare_mask(void *params);
 
 #endif

@@ -52,7 +52,7 @@ const mr_op_class mr_op_autocontrast = {
     .summary = "Stretches the values of each channel to the full range.",
     .doc =
         "Equal to Pillow's ImageOps.autocontrast. Done if draw 0, uniform in [0, 1), is below p.",
-    .flags = MR_OP_RANDOM | MR_OP_HEAVY,
+    .flags = MR_OP_RANDOM | MR_OP_HEAVY | MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(autocontrast_params),
     .params = rows,
@@ -63,4 +63,5 @@ const mr_op_class mr_op_autocontrast = {
     .pass = mr_points_pass,
     .flags_for = mr_points_flags,
     .examples = examples,
+    .also = "random_autocontrast",
 };

@@ -209,4 +209,5 @@ const mr_op_class mr_op_bpe_encode = {
     .run = run,
     .examples = examples,
     .flags_for = flags_for,
+    .also = "tokenize",
 };

@@ -250,4 +250,5 @@ const mr_op_class mr_op_cast = {
     .run = run,
     .run_rows = run_rows,
     .examples = examples,
+    .also = "astype to_type",
 };

@@ -74,4 +74,5 @@ const mr_op_class mr_op_center_crop = {
     .want = mr_crop_want,
     .pass = mr_crop_pass,
     .examples = examples,
+    .also = "centre_crop",
 };

@@ -8,10 +8,15 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/inner_ops.h"
 #include "core/memory.h"
 #include "ops/area.h"
 
 #include <millrace/millrace.h>
+
+static uint32_t flags_of(const mr_inner_op *inner) {
+    return mr_op_flags(inner->op, inner->params);
+}
 
 /* ---- State: that of every inner op ---- */
 typedef struct states {
@@ -79,10 +84,22 @@ static mr_call call_of(const mr_chosen_params *p, int32_t at, const mr_call *out
     return call;
 }
 
+/* On a mask, colours are as if they had not been chosen; who is chosen is the image's draw. */
+static mr_choice spare(const mr_chosen_params *p, const mr_choice *choice) {
+    mr_choice left = {0};
+    for (int32_t i = 0; i < choice->n; i++) {
+        if (!p->spares_mask || !(flags_of(&p->ops.v[choice->at[i]]) & MR_OP_COLOR)) {
+            left.at[left.n++] = choice->at[i];
+        }
+    }
+    return left;
+}
+
 static mr_status settle(const mr_chosen_params *p, const mr_call *call, const mr_type *in, way *w,
                         mr_error *err) {
     mr_choice choice;
     p->choose(p, &call->key, &choice);
+    choice = spare(p, &choice);
     w->n = choice.n;
     for (int32_t i = 0; i < choice.n; i++) {
         step *s = &w->steps[i];
@@ -111,10 +128,11 @@ bool mr_same_type(const mr_type *a, const mr_type *b) {
 
 mr_status mr_chosen_type(const mr_chosen_params *p, const mr_choice *choice, const mr_type *in,
                          mr_type *out, mr_error *err) {
+    const mr_choice left = spare(p, choice);
     MR_TRY(mr_image_check(in, err));
     *out = *in;
-    for (int32_t i = 0; i < choice->n; i++) {
-        const mr_inner_op *inner = &p->ops.v[choice->at[i]];
+    for (int32_t i = 0; i < left.n; i++) {
+        const mr_inner_op *inner = &p->ops.v[left.at[i]];
         mr_type before = *out;
         MR_TRY(inner->op->plan(inner->params, &before, out, err));
     }
@@ -262,24 +280,6 @@ mr_status mr_chosen_pass(const void *params, mr_call *call, const mr_flow *flow,
 }
 
 /* ---- Where things on the image come to lie ---- */
-static double entry(const double m[8], int row, int column) {
-    return row == 2 && column == 2 ? 1.0 : m[3 * row + column];
-}
-
-/* One map, and then another: the product of both as 3 x 3, with a last number of 1. */
-static void then(double m[8], const double next[8]) {
-    double product[9];
-    for (int i = 0; i < 9; i++) {
-        product[i] = 0.0;
-        for (int k = 0; k < 3; k++) {
-            product[i] += entry(next, i / 3, k) * entry(m, k, i % 3);
-        }
-    }
-    for (int i = 0; i < 8; i++) {
-        m[i] = product[i] / product[8];
-    }
-}
-
 /* An inner op that says nothing moves nothing: others are refused when the pipeline is compiled. */
 mr_status mr_chosen_follow(const void *params, mr_call *call, const mr_type *in, const mr_type *out,
                            double m[8], mr_error *err) {
@@ -294,7 +294,7 @@ mr_status mr_chosen_follow(const void *params, mr_call *call, const mr_type *in,
         double next[8] = {0};
         if (s->op->follow) {
             MR_TRY(s->op->follow(s->params, &s->call, &s->in, &s->out, next, err));
-            then(m, next);
+            mr_follow_then(m, next);
         }
     }
     return MR_OK;
@@ -324,10 +324,6 @@ mr_status mr_chosen_run_batch(const void *params, mr_call *call, int64_t n, cons
 }
 
 /* ---- Nature ---- */
-static uint32_t flags_of(const mr_inner_op *inner) {
-    return inner->op->flags_for ? inner->op->flags_for(inner->params) : inner->op->flags;
-}
-
 mr_status mr_chosen_check(const mr_chosen_params *p, mr_error *err) {
     const mr_inner_op *first = &p->ops.v[0];
     bool batches = (flags_of(first) & MR_OP_BATCH) != 0;
@@ -346,8 +342,20 @@ mr_status mr_chosen_check(const mr_chosen_params *p, mr_error *err) {
 uint32_t mr_chosen_flags(const void *params) {
     const mr_chosen_params *p = params;
     uint32_t flags = MR_OP_RANDOM | MR_OP_HEAVY;
+    bool color = true;
     for (int32_t i = 0; i < p->ops.n; i++) {
         flags |= flags_of(&p->ops.v[i]) & (MR_OP_OPAQUE | MR_OP_SIZED | MR_OP_BATCH);
+        color = color && (flags_of(&p->ops.v[i]) & MR_OP_COLOR);
     }
-    return flags;
+    return flags | (color ? MR_OP_COLOR : 0u);
+}
+
+void mr_chosen_spare_mask(void *params) {
+    mr_chosen_params *p = params;
+    p->spares_mask = true;
+    for (int32_t i = 0; i < p->ops.n; i++) {
+        if (p->ops.v[i].op->spare_mask) {
+            p->ops.v[i].op->spare_mask(p->ops.v[i].params);
+        }
+    }
 }

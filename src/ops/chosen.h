@@ -19,6 +19,7 @@ typedef struct mr_choice {
 typedef struct mr_chosen_params {
     void (*choose)(const void *params, const mr_key *key, mr_choice *out);
     mr_ops ops;
+    bool spares_mask; /* inner ops that are about colour are left out; set by spare_mask */
 } mr_chosen_params;
 
 #define MR_CHOSEN_OPS_ROW(struct_name, text)                                                       \
@@ -51,5 +52,6 @@ mr_status mr_chosen_check_batch(const void *params, const mr_field *fields, int3
 mr_status mr_chosen_run_batch(const void *params, mr_call *call, int64_t n, const mr_column *fields,
                               int32_t n_fields, mr_error *err);
 uint32_t mr_chosen_flags(const void *params);
+void mr_chosen_spare_mask(void *params);
 
 #endif

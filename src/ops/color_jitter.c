@@ -258,7 +258,7 @@ const mr_op_class mr_op_color_jitter = {
            "of brightness, contrast, saturation and hue, uniform in their ranges. The order starts "
            "as these four; for i = 3, 2, 1, with draws 4, 5, 6: exchange entries i and "
            "below(i + 1). A part whose range is only its neutral value (1, hue: 0) is left out.",
-    .flags = MR_OP_RANDOM | MR_OP_HEAVY,
+    .flags = MR_OP_RANDOM | MR_OP_HEAVY | MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(color_jitter_params),
     .params = rows,
@@ -268,4 +268,6 @@ const mr_op_class mr_op_color_jitter = {
     .close = close_tables,
     .run = run,
     .examples = examples,
+    .also = "random_brightness_contrast hue_saturation_value random_brightness random_contrast "
+            "brightness contrast",
 };

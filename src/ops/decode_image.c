@@ -367,4 +367,5 @@ const mr_op_class mr_op_decode_image = {
     .shrink = shrink,
     .libraries = mr_image_file_libraries,
     .examples = examples,
+    .also = "imread read_image decode_jpeg decode_png",
 };

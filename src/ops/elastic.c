@@ -194,4 +194,5 @@ const mr_op_class mr_op_elastic = {
     .want = want,
     .pass = pass,
     .examples = examples,
+    .also = "elastic_transform",
 };

@@ -37,7 +37,7 @@ const mr_op_class mr_op_equalize = {
     .name = "equalize",
     .summary = "Spreads the values of each channel evenly.",
     .doc = "Equal to Pillow's ImageOps.equalize. Done if draw 0, uniform in [0, 1), is below p.",
-    .flags = MR_OP_RANDOM | MR_OP_HEAVY,
+    .flags = MR_OP_RANDOM | MR_OP_HEAVY | MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(equalize_params),
     .params = rows,
@@ -48,4 +48,5 @@ const mr_op_class mr_op_equalize = {
     .pass = mr_points_pass,
     .flags_for = mr_points_flags,
     .examples = examples,
+    .also = "random_equalize",
 };

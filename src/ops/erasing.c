@@ -218,7 +218,7 @@ const mr_op_class mr_op_erasing = {
         "d + 2, H - h + 1), first column = below(draw d + 3, W - w + 1). After ten failures there "
         "is no such box. torchvision's comes after normalising, where 0 is the mean; here it comes "
         "before, so give the mean as fill for the same.",
-    .flags = MR_OP_RANDOM | MR_OP_SIZED,
+    .flags = MR_OP_RANDOM | MR_OP_SIZED | MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(erasing_params),
     .params = rows,
@@ -228,4 +228,5 @@ const mr_op_class mr_op_erasing = {
     .want = mr_want_same,
     .pass = pass,
     .examples = examples,
+    .also = "random_erasing cutout coarse_dropout",
 };

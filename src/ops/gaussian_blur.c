@@ -182,7 +182,7 @@ const mr_op_class mr_op_gaussian_blur = {
            "columns, then along the row, from the first weight to the last. So a value that lies "
            "between two bytes may become the other one; none is further off. Draw 0 is sigma, "
            "uniform in its range.",
-    .flags = MR_OP_RANDOM | MR_OP_HEAVY,
+    .flags = MR_OP_RANDOM | MR_OP_HEAVY | MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(gaussian_blur_params),
     .params = rows,
@@ -193,4 +193,5 @@ const mr_op_class mr_op_gaussian_blur = {
     .pass = pass,
     .flags_for = flags_for,
     .examples = examples,
+    .also = "blur random_blur",
 };

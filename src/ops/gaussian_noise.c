@@ -189,7 +189,7 @@ const mr_op_class mr_op_gaussian_noise = {
         "the (k + 1/2) / 4096 quantile of the normal distribution, k being bits 16 (i mod 4) + 4 "
         "and the 11 above them of splitmix64 of draw 0 and i / 4. Draw 1 is sigma, uniform in its "
         "range.",
-    .flags = MR_OP_RANDOM | MR_OP_HEAVY,
+    .flags = MR_OP_RANDOM | MR_OP_HEAVY | MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(gaussian_noise_params),
     .params = rows,
@@ -201,4 +201,5 @@ const mr_op_class mr_op_gaussian_noise = {
     .want = mr_want_same,
     .pass = pass,
     .examples = examples,
+    .also = "gauss_noise",
 };

@@ -96,6 +96,7 @@ const mr_op_class mr_op_grayscale = {
     .summary = "Turns colour into grey.",
     .doc = "Equal to Pillow's convert(\"L\"): (19595 R + 38470 G + 7471 B + 32768) / 65536, "
            "rounded down. Grey images stay as they are.",
+    .flags = MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(grayscale_params),
     .params = rows,
@@ -105,4 +106,5 @@ const mr_op_class mr_op_grayscale = {
     .want = mr_want_same,
     .pass = pass,
     .examples = examples,
+    .also = "random_grayscale to_gray to_grayscale greyscale",
 };

@@ -145,6 +145,24 @@ void mr_follow_shift(double m[8], int64_t x, int64_t y) {
     m[5] = (double)y;
 }
 
+static double entry(const double m[8], int row, int column) {
+    return row == 2 && column == 2 ? 1.0 : m[3 * row + column];
+}
+
+/* The product of both as 3 x 3, with a last number of 1. */
+void mr_follow_then(double m[8], const double next[8]) {
+    double product[9];
+    for (int i = 0; i < 9; i++) {
+        product[i] = 0.0;
+        for (int k = 0; k < 3; k++) {
+            product[i] += entry(next, i / 3, k) * entry(m, k, i % 3);
+        }
+    }
+    for (int i = 0; i < 8; i++) {
+        m[i] = product[i] / product[8];
+    }
+}
+
 void mr_follow_box(double m[8], const mr_region *box, const mr_type *out) {
     m[0] = (double)out->dims[1] / (double)box->width;
     m[4] = (double)out->dims[0] / (double)box->height;

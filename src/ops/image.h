@@ -60,6 +60,8 @@ static inline uint8_t mr_luma(const uint8_t *rgb) {
 
 /* For follow: the input moved by so many pixels ... */
 void mr_follow_shift(double m[8], int64_t x, int64_t y);
+/* One map, and then another. */
+void mr_follow_then(double m[8], const double next[8]);
 /* ... and a part of it made as large as the output. */
 void mr_follow_box(double m[8], const mr_region *box, const mr_type *out);
 

@@ -36,7 +36,7 @@ const mr_op_class mr_op_invert = {
     .name = "invert",
     .summary = "Makes the negative of the image.",
     .doc = "Equal to Pillow's ImageOps.invert. Done if draw 0, uniform in [0, 1), is below p.",
-    .flags = MR_OP_RANDOM,
+    .flags = MR_OP_RANDOM | MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(invert_params),
     .params = rows,
@@ -47,4 +47,5 @@ const mr_op_class mr_op_invert = {
     .pass = mr_points_pass,
     .flags_for = mr_points_flags,
     .examples = examples,
+    .also = "random_invert invert_img",
 };

@@ -199,4 +199,5 @@ const mr_op_class mr_op_letterbox = {
     .pass = pass,
     .tolerate = tolerate,
     .examples = examples,
+    .also = "longest_max_size",
 };

@@ -265,6 +265,7 @@ const mr_op_class mr_op_normalize = {
         "Computed in float32, one rounding per operation, equal to torchvision's ToTensor and "
         "Normalize on a CPU bit for bit; float16 and bfloat16 are that number rounded to nearest, "
         "ties to even. A stack of images, as five_crop gives, is normalised image by image.",
+    .flags = MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(normalize_params),
     .params = rows,
@@ -277,4 +278,5 @@ const mr_op_class mr_op_normalize = {
     .want = mr_want_same,
     .finish = finish,
     .examples = examples,
+    .also = "normalise",
 };

@@ -178,4 +178,5 @@ const mr_op_class mr_op_pad = {
     .run = run,
     .follow = follow,
     .examples = examples,
+    .also = "pad_if_needed",
 };

@@ -310,4 +310,5 @@ const mr_op_class mr_op_pad_batch = {
     .measure = measure,
     .collate = collate,
     .examples = examples,
+    .also = "padded_batch pad_sequence",
 };

@@ -177,4 +177,5 @@ const mr_op_class mr_op_perspective = {
     .want = mr_warp_want,
     .pass = mr_warp_pass,
     .examples = examples,
+    .also = "random_perspective",
 };

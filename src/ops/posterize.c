@@ -46,7 +46,7 @@ const mr_op_class mr_op_posterize = {
     .summary = "Keeps the leading bits of each value.",
     .doc = "Equal to Pillow's ImageOps.posterize (bits 0, which Pillow refuses, gives black). Done "
            "if draw 0, uniform in [0, 1), is below p.",
-    .flags = MR_OP_RANDOM,
+    .flags = MR_OP_RANDOM | MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(posterize_params),
     .params = rows,
@@ -57,4 +57,5 @@ const mr_op_class mr_op_posterize = {
     .pass = mr_points_pass,
     .flags_for = mr_points_flags,
     .examples = examples,
+    .also = "random_posterize",
 };

@@ -93,5 +93,7 @@ const mr_op_class mr_op_rand_augment = {
     .run = mr_augment_run,
     .want = mr_augment_want,
     .pass = mr_augment_pass,
+    .follow = mr_augment_follow,
+    .spare_mask = mr_augment_spare_mask,
     .examples = examples,
 };

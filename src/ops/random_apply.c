@@ -92,5 +92,7 @@ const mr_op_class mr_op_random_apply = {
     .want = mr_chosen_want,
     .pass = mr_chosen_pass,
     .flags_for = mr_chosen_flags,
+    .spare_mask = mr_chosen_spare_mask,
     .examples = examples,
+    .also = "sometimes",
 };

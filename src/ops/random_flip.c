@@ -177,4 +177,6 @@ const mr_op_class mr_op_random_flip = {
     .want = want,
     .pass = pass,
     .examples = examples,
+    .also = "horizontal_flip random_horizontal_flip hflip vertical_flip random_vertical_flip vflip "
+            "flip",
 };

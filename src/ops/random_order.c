@@ -82,5 +82,6 @@ const mr_op_class mr_op_random_order = {
     .want = mr_chosen_want,
     .pass = mr_chosen_pass,
     .flags_for = mr_chosen_flags,
+    .spare_mask = mr_chosen_spare_mask,
     .examples = examples,
 };

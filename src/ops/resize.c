@@ -89,4 +89,5 @@ const mr_op_class mr_op_resize = {
     .pass = mr_resize_pass,
     .tolerate = mr_resize_tolerate,
     .examples = examples,
+    .also = "smallest_max_size",
 };

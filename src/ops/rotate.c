@@ -185,4 +185,5 @@ const mr_op_class mr_op_rotate = {
     .pass = mr_warp_pass,
     .flags_for = flags_for,
     .examples = examples,
+    .also = "random_rotate random_rotation",
 };

@@ -128,7 +128,7 @@ const mr_op_class mr_op_sharpness = {
         "Equal to Pillow's ImageEnhance.Sharpness, which torchvision calls, for the same factor. "
         "Done if draw 0, uniform in [0, 1), is below p; draw 1 is the factor, uniform in its "
         "range.",
-    .flags = MR_OP_RANDOM | MR_OP_HEAVY,
+    .flags = MR_OP_RANDOM | MR_OP_HEAVY | MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(sharpness_params),
     .params = rows,
@@ -139,4 +139,5 @@ const mr_op_class mr_op_sharpness = {
     .pass = pass,
     .flags_for = flags_for,
     .examples = examples,
+    .also = "random_adjust_sharpness adjust_sharpness sharpen",
 };

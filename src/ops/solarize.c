@@ -45,7 +45,7 @@ const mr_op_class mr_op_solarize = {
     .name = "solarize",
     .summary = "Turns bright values over.",
     .doc = "Equal to Pillow's ImageOps.solarize. Done if draw 0, uniform in [0, 1), is below p.",
-    .flags = MR_OP_RANDOM,
+    .flags = MR_OP_RANDOM | MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(solarize_params),
     .params = rows,
@@ -56,4 +56,5 @@ const mr_op_class mr_op_solarize = {
     .pass = mr_points_pass,
     .flags_for = mr_points_flags,
     .examples = examples,
+    .also = "random_solarize",
 };

@@ -128,6 +128,7 @@ const mr_op_class mr_op_to_float = {
         "byte / max in float32, then rounded to nearest, ties to even, where the type is shorter. "
         "Equal to torchvision's ToTensor and to albumentations' ToFloat; torchvision's v2.ToDtype "
         "multiplies by 1 / 255, which may be a unit in the last place off.",
+    .flags = MR_OP_COLOR,
     .version = 1,
     .param_size = sizeof(to_float_params),
     .params = rows,
@@ -138,4 +139,5 @@ const mr_op_class mr_op_to_float = {
     .want = mr_want_same,
     .finish = finish,
     .examples = examples,
+    .also = "to_tensor to_image to_dtype convert_image_dtype",
 };

@@ -64,8 +64,7 @@ mr_status mr_warp_want(const void *params, mr_call *call, const mr_type *in, con
     return MR_OK;
 }
 
-/* The map says where an output pixel comes from; things on the image go the other way. */
-static void invert(const double a[8], double m[8]) {
+void mr_map_invert(const double a[8], double m[8]) {
     double unit = a[0] * a[4] - a[1] * a[3];
     m[0] = (a[4] - a[5] * a[7]) / unit;
     m[1] = (a[2] * a[7] - a[1]) / unit;
@@ -85,7 +84,7 @@ mr_status mr_warp_follow(const void *params, mr_call *call, const mr_type *in, c
     if (drawn.identity) {
         mr_follow_shift(m, 0, 0);
     } else {
-        invert(drawn.map.m, m);
+        mr_map_invert(drawn.map.m, m);
     }
     return MR_OK;
 }

@@ -48,6 +48,9 @@ void mr_rotation(double degrees, const double center[2], double m[6]);
 mr_map mr_affine_map(double angle, const double shift[2], double scale, const double shear[2],
                      const double center[2]);
 
+/* The map says where an output pixel comes from; things on the image go the other way. */
+void mr_map_invert(const double a[8], double m[8]);
+
 /* Same type out as in; members for the tables. */
 mr_status mr_warp_plan(const void *params, const mr_type *in, mr_type *out, mr_error *err);
 mr_status mr_warp_run(const void *params, mr_call *call, const mr_view *in, mr_view *out,

@@ -75,6 +75,7 @@ mr_status mr_find_wanted(mr_compiler *c); /* variables that somebody has a use f
 /* ---- pipeline_kinds.c ---- */
 mr_status mr_compile_kinds(mr_compiler *c, json_t *document);
 double mr_min_visible(const mr_compiler *c, const char *name);
+mr_box_format mr_format_of_boxes(const mr_compiler *c, const char *name);
 mr_kind mr_kind_of_name(const mr_compiler *c, const char *name);
 mr_status mr_check_kinds(mr_compiler *c); /* refuses those of fields that there were not */
 
@@ -83,6 +84,8 @@ mr_status mr_check_kinds(mr_compiler *c); /* refuses those of fields that there 
 json_t *mr_params_on_mask(const mr_param *rows, json_t *params);
 
 /* ---- pipeline_follow.c ---- */
+/* Whether what is chosen has an image, or a mask, that others can follow. */
+bool mr_has_image(const mr_compiler *c, const mr_choice *choice);
 mr_status mr_plan_follow(mr_compiler *c, mr_op_node *node, const mr_choice *choice);
 
 /* ---- pipeline_groups.c ---- */
@@ -92,6 +95,9 @@ mr_status mr_add_warning(mr_compiler *c, const char *text);
 /* Random ops that were probably meant to draw alike. */
 mr_status mr_warn_of_twins(mr_compiler *c);
 mr_status mr_warn_of_left_behind(mr_compiler *c); /* after mr_compile_fields */
+
+/* ---- pipeline_unnamed.c ---- */
+mr_status mr_warn_of_unnamed_masks(mr_compiler *c);
 
 /* ---- pipeline_variables.c ---- */
 /* Who says which fields there will be; asked again where there was too little room. */

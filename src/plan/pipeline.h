@@ -23,9 +23,16 @@ struct json_t;
 typedef enum mr_kind {
     MR_KIND_ANY,
     MR_KIND_MASK,  /* numbers that name things: never mixed */
-    MR_KIND_BOXES, /* [n, 4]: left, top, right, bottom, in pixels */
+    MR_KIND_BOXES, /* [n, 4] in pixels: see mr_box_format */
     MR_KIND_POINTS /* [n, 2]: x, y */
 } mr_kind;
+
+/* What the first four numbers of a box are. */
+typedef enum mr_box_format {
+    MR_BOX_CORNERS, /* left, top, right, bottom */
+    MR_BOX_SIZES,   /* left, top, width, height */
+    MR_BOX_CENTER   /* x and y of the middle, width, height */
+} mr_box_format;
 
 static inline bool mr_kind_follows(mr_kind kind) {
     return kind == MR_KIND_BOXES || kind == MR_KIND_POINTS;
@@ -51,7 +58,10 @@ typedef struct mr_op_node {
     int32_t fused_length; /* ops from this one on that run fused; 0 or 1: by itself */
     int32_t whole_length; /* the same, as if there were no caches */
     mr_type *input_types; /* a cache: of what it keeps */
+    bool follows;         /* boxes or points, where the op moves the image beside them */
+    bool spares_mask;     /* its parameters are those of a mask beside an image: see op.h */
     double min_visible;   /* boxes: see run/chain/follow.h */
+    mr_box_format format; /* boxes */
     mr_hash128 prefix;    /* a cache: the way from a sample's bytes to here */
 } mr_op_node;
 

@@ -12,11 +12,11 @@ static const char *const kind_words[] = {
     [MR_KIND_MASK] = "mask", [MR_KIND_BOXES] = "boxes", [MR_KIND_POINTS] = "points"};
 
 static bool has_shape(mr_kind kind, const mr_type *type) {
-    const bool rows = type->n_dims == 2 && type->layout == MR_PLAIN &&
-                      (type->dtype == MR_F32 || type->dtype == MR_F64);
-    return kind == MR_KIND_MASK    ? type->layout != MR_PLAIN
-           : kind == MR_KIND_BOXES ? rows && type->dims[1] >= 4
-                                   : rows && type->dims[1] >= 2;
+    const int64_t least = kind == MR_KIND_BOXES ? 4 : 2;
+    const bool rows = type->layout == MR_PLAIN && type->dtype != MR_U8 && type->dtype != MR_BOOL &&
+                      ((type->n_dims == 2 && type->dims[1] >= least) ||
+                       (type->n_dims == 1 && type->dims[0] == least));
+    return kind == MR_KIND_MASK ? type->layout != MR_PLAIN : rows;
 }
 
 /* What a delivered field is: as the document says, else as its name does where the type allows. */
@@ -24,9 +24,10 @@ static mr_kind kind_of(const mr_compiler *c, const mr_field *field) {
     static const struct {
         const char *name;
         mr_kind kind;
-    } known[] = {{"mask", MR_KIND_MASK},       {"masks", MR_KIND_MASK}, {"boxes", MR_KIND_BOXES},
-                 {"bboxes", MR_KIND_BOXES},    {"bbox", MR_KIND_BOXES}, {"points", MR_KIND_POINTS},
-                 {"keypoints", MR_KIND_POINTS}};
+    } known[] = {
+        {"mask", MR_KIND_MASK},     {"masks", MR_KIND_MASK},       {"boxes", MR_KIND_BOXES},
+        {"bboxes", MR_KIND_BOXES},  {"bbox", MR_KIND_BOXES},       {"box", MR_KIND_BOXES},
+        {"points", MR_KIND_POINTS}, {"keypoints", MR_KIND_POINTS}, {"landmarks", MR_KIND_POINTS}};
     mr_kind kind = mr_kind_of_name(c, field->name);
     for (size_t i = 0; kind == MR_KIND_ANY && i < sizeof known / sizeof *known; i++) {
         if (strcmp(known[i].name, field->name) == 0 && has_shape(known[i].kind, &field->type)) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/inner_ops.h"
 #include "core/memory.h"
 #include "core/params.h"
 
@@ -96,7 +97,7 @@ static void ask_with(const mr_op_class *op, json_t *params, void *filled, outloo
     mr_error ignored = MR_ERROR_INIT;
     if (mr_params_fill(op->params, params, "", "", mr_common_op_keys, filled, &ignored) == MR_OK &&
         (!op->check || op->check(filled, &ignored) == MR_OK)) {
-        out->flags = op->flags_for ? op->flags_for(filled) : op->flags;
+        out->flags = mr_op_flags(op, filled);
         out->decides = op->shrink && op->shrink(filled, NULL, INT32_MAX) > 1;
     }
 }

@@ -8,16 +8,25 @@
 
 #include "core/error.h"
 
-static const char *const kind_names[] = {
-    [MR_KIND_MASK] = "mask", [MR_KIND_BOXES] = "boxes", [MR_KIND_POINTS] = "points"};
+/* Boxes are of the format that their word says. */
+static const struct {
+    const char *word;
+    mr_kind kind;
+    mr_box_format format;
+} known[] = {
+    {"mask", MR_KIND_MASK, MR_BOX_CORNERS},      {"boxes", MR_KIND_BOXES, MR_BOX_CORNERS},
+    {"boxes_xywh", MR_KIND_BOXES, MR_BOX_SIZES}, {"boxes_cxcywh", MR_KIND_BOXES, MR_BOX_CENTER},
+    {"points", MR_KIND_POINTS, MR_BOX_CORNERS},
+};
 
-static mr_kind kind_of_word(const char *word) {
-    for (mr_kind kind = MR_KIND_MASK; word && kind <= MR_KIND_POINTS; kind++) {
-        if (strcmp(kind_names[kind], word) == 0) {
-            return kind;
+/* Its place in the table; -1: there is no such kind. */
+static int find_word(const char *word) {
+    for (int i = 0; word && i < (int)(sizeof known / sizeof *known); i++) {
+        if (strcmp(known[i].word, word) == 0) {
+            return i;
         }
     }
-    return MR_KIND_ANY;
+    return -1;
 }
 
 /* "boxes", or {"boxes": {"min_visible": 0.25}}. */
@@ -27,12 +36,23 @@ static const char *word_of(json_t *given) {
                : json_string_value(given);
 }
 
+static int find_kind(const mr_compiler *c, const char *name) {
+    return find_word(word_of(json_object_get(c->pipeline->kinds, name)));
+}
+
 mr_kind mr_kind_of_name(const mr_compiler *c, const char *name) {
-    return kind_of_word(word_of(json_object_get(c->pipeline->kinds, name)));
+    int at = find_kind(c, name);
+    return at < 0 ? MR_KIND_ANY : known[at].kind;
+}
+
+mr_box_format mr_format_of_boxes(const mr_compiler *c, const char *name) {
+    int at = find_kind(c, name);
+    return at < 0 ? MR_BOX_CORNERS : known[at].format;
 }
 
 double mr_min_visible(const mr_compiler *c, const char *name) {
-    json_t *boxes = json_object_get(json_object_get(c->pipeline->kinds, name), "boxes");
+    json_t *given = json_object_get(c->pipeline->kinds, name);
+    json_t *boxes = json_is_object(given) ? json_object_get(given, word_of(given)) : NULL;
     return json_number_value(json_object_get(boxes, "min_visible"));
 }
 
@@ -45,15 +65,18 @@ static mr_status refuse(const mr_compiler *c, const char *field, const char *tex
 }
 
 static mr_status check_kind(const mr_compiler *c, const char *field, json_t *given) {
-    mr_kind kind = kind_of_word(word_of(given));
-    if (kind == MR_KIND_ANY) {
-        return refuse(c, field, "a kind must be \"mask\", \"boxes\" or \"points\"");
+    int at = find_word(word_of(given));
+    if (at < 0) {
+        return refuse(c, field,
+                      "a kind must be \"mask\", \"boxes\", \"boxes_xywh\", \"boxes_cxcywh\" or "
+                      "\"points\"");
     }
-    json_t *params = json_is_object(given) ? json_object_get(given, kind_names[kind]) : NULL;
+    json_t *params = json_is_object(given) ? json_object_get(given, known[at].word) : NULL;
     json_t *least = json_object_get(params, "min_visible");
-    bool known = json_object_size(params) == (least ? 1 : 0) && (!least || kind == MR_KIND_BOXES);
+    bool taken =
+        json_object_size(params) == (least ? 1 : 0) && (!least || known[at].kind == MR_KIND_BOXES);
     double share = json_number_value(least);
-    if ((params && !json_is_object(params)) || !known || (least && !json_is_number(least)) ||
+    if ((params && !json_is_object(params)) || !taken || (least && !json_is_number(least)) ||
         share < 0 || share > 1) {
         return refuse(c, field, "a kind may say {\"boxes\": {\"min_visible\": 0 to 1}}");
     }

@@ -2,6 +2,7 @@
 /* pipeline_names.c - calls in a document: {"name": {parameters}}, and whose name it is. */
 #include "plan/compiler.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -27,6 +28,47 @@ static const char *next_name(void *user) {
     return cursor->extra.ops && *cursor->extra.ops ? (*cursor->extra.ops++)->name : NULL;
 }
 
+/* What tables call `also` is as good a name to find them by; so is another spelling. */
+static bool is_same(const char *name, const char *word, size_t length) {
+    size_t i = 0;
+    for (; *name; name++) {
+        if (*name == '_') {
+            continue;
+        }
+        while (i < length && word[i] == '_') {
+            i++;
+        }
+        if (i == length || tolower((unsigned char)*name) != tolower((unsigned char)word[i++])) {
+            return false;
+        }
+    }
+    return i == length;
+}
+
+static bool is_called(const char *name, const char *own, const char *also) {
+    bool found = is_same(name, own, strlen(own));
+    while (also && *also && !found) {
+        size_t length = strcspn(also, " ");
+        found = is_same(name, also, length);
+        also += length + strspn(also + length, " ");
+    }
+    return found;
+}
+
+static const char *known_otherwise(bool source, const char *name) {
+    for (int32_t i = 0; !source && i < mr_n_ops(); i++) {
+        if (is_called(name, mr_op_at(i)->name, mr_op_at(i)->also)) {
+            return mr_op_at(i)->name;
+        }
+    }
+    for (int32_t i = 0; source && i < mr_n_sources(); i++) {
+        if (is_called(name, mr_source_at(i)->name, mr_source_at(i)->also)) {
+            return mr_source_at(i)->name;
+        }
+    }
+    return NULL;
+}
+
 static const char *missing_library(const char *kind, const char *name) {
     for (int32_t i = 0; i < mr_n_missing(); i++) {
         const mr_missing *row = mr_missing_at(i);
@@ -42,7 +84,8 @@ mr_status mr_unknown_name(const mr_compiler *c, bool source, const char *name, c
     const char *kind = source ? "source" : "op";
     const char *library = missing_library(kind, name);
     name_cursor cursor = {c->tables, 0, source};
-    const char *nearest = mr_nearest_name(name, next_name, &cursor);
+    const char *nearest = known_otherwise(source, name);
+    nearest = nearest ? nearest : mr_nearest_name(name, next_name, &cursor);
     mr_text_escape(shown, sizeof shown, name);
     mr_error_at_json(c->err, where);
     mr_fail(c->err, MR_E_PARAM, "unknown %s \"%s\"", kind, shown);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/inner_ops.h"
 #include "core/json.h"
 #include "core/memory.h"
 #include "core/params.h"
@@ -43,7 +44,7 @@ static mr_status fill_op(mr_compiler *c, mr_op_node *node, json_t *given, const 
                                           : fill_params(c, op, params, where, &node->params);
     json_decref(params);
     MR_TRY(status);
-    node->flags = op->flags_for ? op->flags_for(node->params) : op->flags;
+    node->flags = mr_op_flags(op, node->params);
     return MR_OK;
 }
 
@@ -100,6 +101,41 @@ static mr_op_node *add_node(mr_compiler *c, const mr_op_node *like, int32_t vari
     return node;
 }
 
+static void drop_node(mr_compiler *c, const mr_op_node *node) {
+    mr_params_free(node->class->params, node->params);
+    mr_free(node->params);
+    c->pipeline->n_ops--;
+}
+
+/* Colours are an image's. A mask beside one keeps its numbers and goes where the image goes; boxes
+ * and points likewise. What is named without an image is meant. */
+static bool is_beside_image(const mr_compiler *c, const mr_op_node *node, const mr_choice *choice) {
+    bool image = false;
+    for (int32_t i = 0; i < choice->n; i++) {
+        image = image || c->kinds[choice->variables[i]] == MR_KIND_ANY;
+    }
+    return image && node->kind != MR_KIND_ANY;
+}
+
+static mr_status compile_on_field(mr_compiler *c, mr_op_node *node, json_t *params,
+                                  const char *where, const mr_choice *choice) {
+    const mr_op_class *op = node->class;
+    MR_TRY(fill_op(c, node, params, where));
+    if (is_beside_image(c, node, choice)) {
+        if (node->flags & MR_OP_COLOR) {
+            drop_node(c, node);
+            return MR_OK;
+        }
+        if (node->kind == MR_KIND_MASK && op->spare_mask) {
+            op->spare_mask(node->params);
+            node->spares_mask = true;
+        }
+    }
+    /* Without an image, an op that moves none changes boxes as any other numbers. */
+    node->follows = mr_kind_follows(node->kind) && (op->follow || mr_has_image(c, choice));
+    return node->follows ? mr_plan_follow(c, node, choice) : plan_op(c, node);
+}
+
 /* What an op of the document becomes: a node for each field ... */
 static mr_status compile_on_fields(mr_compiler *c, mr_op_node *like, json_t *params,
                                    const char *where, const mr_choice *choice) {
@@ -107,8 +143,7 @@ static mr_status compile_on_fields(mr_compiler *c, mr_op_node *like, json_t *par
     like->group = choice->n > 1 ? c->pipeline->n_groups++ : -1;
     for (int32_t i = 0; i < choice->n; i++) {
         mr_op_node *node = add_node(c, like, choice->variables[i]);
-        MR_TRY(fill_op(c, node, params, where));
-        MR_TRY(mr_kind_follows(node->kind) ? mr_plan_follow(c, node, choice) : plan_op(c, node));
+        MR_TRY(compile_on_field(c, node, params, where, choice));
     }
     return MR_OK;
 }
@@ -133,9 +168,7 @@ static mr_status compile_on_batches(mr_compiler *c, const mr_op_node *like, json
     if (*is_one) {
         return mr_plan_batch(c, node, choice);
     }
-    mr_params_free(node->class->params, node->params);
-    mr_free(node->params);
-    p->n_ops--;
+    drop_node(c, node);
     return MR_OK;
 }
 

@@ -6,7 +6,7 @@
 
 #include "core/params.h"
 
-static const char *const remainder_names[] = {"keep", "drop", "pad", NULL};
+static const char *const remainder_names[] = {"keep", "drop", "pad", "even", NULL};
 static const char *const on_error_names[] = {"fail", "skip", NULL};
 static const char *const threads_names[] = {"cpus", "auto", NULL};
 
@@ -45,9 +45,10 @@ static const mr_param settings_rows[] = {
      .fallback = "\"keep\"",
      .choices = remainder_names,
      .doc =
-         "What becomes of samples that do not fill the last batch: keep (a short batch), drop, or "
-         "pad (filled up from the start of the epoch's order; every rank takes the same number "
-         "of steps)."},
+         "What becomes of samples that do not fill the last batch: keep (a short batch, of which "
+         "some ranks may get nothing), drop, pad (filled up from the start of the epoch's order; "
+         "every rank takes the same number of steps), or even (a short batch, filled up in this "
+         "way until every rank has as many: what torch's DistributedSampler does)."},
     {.name = "on_error",
      .kind = MR_PARAM_CHOICE,
      .offset = offsetof(mr_settings, on_error),

@@ -32,7 +32,7 @@ static mr_status check_stream(mr_compiler *c, json_t *document) {
         return refuse(c, "$.epochs", "a stream that is followed has one epoch",
                       "leave epochs out; \"rehearse\" shows samples again");
     }
-    if (p->settings.remainder == MR_PAD) {
+    if (p->settings.remainder == MR_PAD || p->settings.remainder == MR_EVEN) {
         return refuse(c, "$.remainder", "a stream that is followed cannot be padded",
                       "use \"keep\" or \"drop\"");
     }

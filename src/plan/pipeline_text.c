@@ -107,9 +107,15 @@ static void hash_op(const mr_pipeline *p, int32_t i, mr_hasher *hasher) {
         mr_hasher_number(hasher, node->op_word);
     }
     hash_inner(node->class->params, node->params, hasher);
-    if (mr_kind_follows(node->kind)) {
+    if (node->spares_mask) {
+        mr_hasher_text(hasher, "mask");
+    }
+    if (node->follows) {
         mr_hasher_text(hasher, node->kind == MR_KIND_BOXES ? "boxes" : "points");
         mr_hasher_bytes(hasher, &node->min_visible, sizeof node->min_visible);
+        if (node->format != MR_BOX_CORNERS) {
+            mr_hasher_number(hasher, (uint64_t)node->format);
+        }
     }
     bool on_several = node->class->run_sample || (node->flags & MR_OP_BATCH);
     for (int32_t k = 1; on_several && node->named && k < node->n_inputs; k++) {

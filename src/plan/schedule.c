@@ -57,7 +57,7 @@ static mr_status check_batch(const mr_schedule *s, mr_error *err) {
 }
 
 static mr_status check_remainder(const mr_schedule *s, mr_error *err) {
-    if (s->remainder != MR_KEEP && s->remainder != MR_DROP && s->remainder != MR_PAD) {
+    if (s->remainder < MR_KEEP || s->remainder > MR_EVEN) {
         return mr_fail(err, MR_E_PARAM, "unknown remainder %d", (int)s->remainder);
     }
     if (s->remainder == MR_DROP && s->n < s->batch) {
@@ -66,7 +66,8 @@ static mr_status check_remainder(const mr_schedule *s, mr_error *err) {
                     "no batch would ever come: a batch has %lld samples, the dataset only %lld, "
                     "and the remainder is dropped",
                     (long long)s->batch, (long long)s->n);
-        mr_hint(err, "use a batch of at most %lld, or remainder keep or pad", (long long)s->n);
+        mr_hint(err, "use a batch of at most %lld, or remainder keep, pad or even",
+                (long long)s->n);
         return status;
     }
     return MR_OK;
@@ -112,11 +113,18 @@ static int64_t share_size(const mr_schedule *s, int64_t size) {
     return taken_below(s, size, s->rank + 1) - share_start(s, size);
 }
 
+/* Of a batch for which there are `left` samples, all or fewer than it takes. */
+static int64_t last_size(const mr_schedule *s, int64_t left) {
+    int64_t ranks = s->even_for > 0 ? s->even_for : s->world;
+    int64_t even = (left + ranks - 1) / ranks * ranks;
+    int64_t size = s->remainder == MR_KEEP ? left : s->remainder == MR_EVEN ? even : s->batch;
+    return left < s->batch ? size : s->batch;
+}
+
 /* Steps from a position to the end of its epoch. */
 static int64_t steps_from(const mr_schedule *s, int64_t position) {
     int64_t whole = (s->n - position) / s->batch, rest = (s->n - position) % s->batch;
-    bool short_step = rest > 0 && (s->remainder == MR_PAD ||
-                                   (s->remainder == MR_KEEP && share_size(s, rest) > 0));
+    bool short_step = rest > 0 && s->remainder != MR_DROP && share_size(s, last_size(s, rest)) > 0;
     return whole + (short_step ? 1 : 0);
 }
 
@@ -128,7 +136,7 @@ static int64_t consumed_after(const mr_schedule *s, int64_t end) {
 /* The k-th step of an epoch that is entered at position `start`. */
 static mr_slice slice_at(const mr_schedule *s, int64_t epoch, int64_t start, int64_t k) {
     int64_t begin = start + k * s->batch, left = s->n - begin;
-    int64_t size = s->remainder == MR_KEEP && left < s->batch ? left : s->batch;
+    int64_t size = last_size(s, left);
     mr_slice slice = {.epoch = epoch, .step = (start + s->batch - 1) / s->batch + k};
     slice.first = begin + share_start(s, size);
     slice.count = share_size(s, size);

@@ -18,6 +18,7 @@ typedef struct mr_schedule {
     int64_t batch; /* over all ranks */
     int64_t world, rank;
     int32_t remainder;   /* mr_remainder */
+    int64_t even_for;    /* MR_EVEN: ranks that the last batch is shared by; 0: world */
     int64_t first_epoch; /* where the run starts ... */
     int64_t first_position;
     int64_t epochs; /* ... and where it ends: after epoch `epochs` - 1 */
@@ -41,9 +42,9 @@ mr_status mr_schedule_check(const mr_schedule *schedule, mr_error *err);
 
 /* Steps that this rank takes in a whole epoch / in the whole run (INT64_MAX if there are more).
  *
- * With MR_DROP and MR_PAD all ranks take the same number. With MR_KEEP the last batch of an epoch
- * may have R < batch samples, of which rank r takes [ceil(r * R / world), ceil((r + 1) * R /
- * world)): where R < world some ranks, never rank 0, get nothing and take one step less than the
+ * With MR_DROP, MR_PAD and MR_EVEN all ranks take the same number. With MR_KEEP the last batch of
+ * an epoch may have R < batch samples, of which rank r takes [ceil(r * R / world), ceil((r + 1) * R
+ * / world)): where R < world some ranks, never rank 0, get nothing and take one step less than the
  * others. */
 int64_t mr_schedule_epoch_steps(const mr_schedule *schedule);
 int64_t mr_schedule_run_steps(const mr_schedule *schedule);

@@ -8,6 +8,7 @@
 
 static mr_schedule schedule_of_all(const mr_share *share) {
     mr_schedule all = share->schedule;
+    all.even_for = all.world;
     all.world = 1;
     all.rank = 0;
     return all;
@@ -25,10 +26,11 @@ mr_slice mr_share_step(const mr_share *share, int64_t i) {
 
 /* ---- By lane ---- */
 
-static bool is_by_lane(const mr_share *share, int64_t first_position) {
+static bool is_by_lane(const mr_share *share, const mr_slice *step) {
     const mr_schedule *s = &share->schedule;
-    return share->lanes > 1 && share->lanes % s->world == 0 && s->batch % share->lanes == 0 &&
-           first_position % share->lanes == 0;
+    bool equal = s->remainder != MR_EVEN || step->count == s->batch;
+    return equal && share->lanes > 1 && share->lanes % s->world == 0 &&
+           s->batch % share->lanes == 0 && step->first % share->lanes == 0;
 }
 
 /* Positions in lanes [first, first + lanes) of `size` that begin with lane 0. */
@@ -74,8 +76,8 @@ static mr_portion portion_contiguous(const mr_share *share, const mr_slice *step
 }
 
 mr_portion mr_share_of(const mr_share *share, const mr_slice *step, int64_t rank) {
-    return is_by_lane(share, step->first) ? portion_by_lane(share, step, rank)
-                                          : portion_contiguous(share, step, rank);
+    return is_by_lane(share, step) ? portion_by_lane(share, step, rank)
+                                   : portion_contiguous(share, step, rank);
 }
 
 /* ---- Local ---- */

@@ -9,10 +9,11 @@
  * with K lanes (course.h), so that it reads the blocks of its own lanes alone.
  *
  * A step is shared by lane where world divides K, K divides the batch, and the step begins at a
- * multiple of K (after a run with another batch size it may not, until the epoch ends); otherwise
- * contiguously. Either way each rank has the same number of positions of a whole batch, and the
- * positions of all ranks together are the same. The last batch of an epoch with MR_KEEP goes to the
- * low ranks first: rank 0 takes every step.
+ * multiple of K (after a run with another batch size it may not, until the epoch ends), and not the
+ * short last one of MR_EVEN, in which lanes are not equal; otherwise contiguously. Either way each
+ * rank has the same number of positions of a whole batch, and the positions of all ranks together
+ * are the same. The last batch of an epoch with MR_KEEP goes to the low ranks first: rank 0 takes
+ * every step.
  *
  *   local       a rank makes what its node has (placement.h), balanced (balance.h), as many
  * positions as contiguously. The caller lists the step's picks, asks the placement who has them and

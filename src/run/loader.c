@@ -121,7 +121,7 @@ static mr_status measure_reading(mr_loader *loader, mr_error *err) {
     const mr_children *children = &loader->children;
     const mr_schedule *s = &loader->schedule;
     int64_t open = (loader->ring.depth + 1) * s->batch;
-    int64_t padded = s->remainder == MR_PAD ? s->batch : 0;
+    int64_t padded = s->remainder == MR_PAD || s->remainder == MR_EVEN ? s->batch : 0;
     loader->read_ahead_bytes = mr_children_are_read(children) ? loader->adapter.most.bytes : 0;
     loader->idle_bytes = loader->read_ahead_bytes / 2;
     for (int32_t i = 0; i < children->n; i++) {

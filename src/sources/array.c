@@ -663,4 +663,5 @@ const mr_source_class mr_source_array = {
     .identify = identify,
     .prefetch = prefetch,
     .gather = gather,
+    .also = "npy npz numpy memmap",
 };

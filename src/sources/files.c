@@ -266,6 +266,38 @@ static mr_status report_empty_classes(const files *f, const mr_log *log, mr_erro
     return MR_OK;
 }
 
+/* Called as masks are. */
+static bool is_for_masks(const char *folder, size_t length) {
+    static const char *const words[] = {"mask", "segm", "annotation", NULL};
+    for (const char *const *word = words; *word; word++) {
+        const char *found = strcasestr(folder, *word);
+        if (found && found < folder + length) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool lies_among_masks(const char *name) {
+    const char *base = strrchr(name, '/');
+    return base && is_for_masks(name, (size_t)(base - name));
+}
+
+static void report_masks(const files *f, const mr_log *log) {
+    char text[640], name[256];
+    for (int64_t i = 0; log->write && i < f->n_classes; i++) {
+        if (is_for_masks(f->classes[i], strlen(f->classes[i]))) {
+            mr_text_escape(name, sizeof name, f->classes[i]);
+            snprintf(
+                text, sizeof text,
+                "folder %s was taken for a class. If it has the masks of other images, write a "
+                "table that names both (file_name,mask) and give it as labels",
+                name);
+            log->write(log->user, text);
+        }
+    }
+}
+
 static void report_outsiders(const files *f, const mr_log *log) {
     char text[640], path[512];
     if (f->n_outside > 0 && log->write) {
@@ -294,9 +326,17 @@ static mr_status no_row(const files *f, int64_t sample, const char *what, mr_err
     mr_text_escape(first, sizeof first, l->n_rows > 0 ? l->names[0] : "");
     mr_fail(err, MR_E_PARAM, "%s %s %s, whose column \"%s\" was taken for the files' names", name,
             what, table, key);
+    if (lies_among_masks(name_of(f, sample))) {
+        mr_hint(
+            err,
+            "if it is a mask, name it in a column of the table, mask for instance: it is then a "
+            "field of its sample and no sample of its own");
+        return MR_E_PARAM;
+    }
     mr_hint(err,
-            "the column is file_name, file, path or image, else the first; it begins with \"%s\". "
-            "Files are joined to rows by their names below the folder, else without folders, else "
+            "the column is called file_name, filename, file, path or image, else it is the first "
+            "that names files; it begins with \"%s\". Files are joined to rows by their names "
+            "below the folder, else without folders, else "
             "without endings: each needs a row of its own",
             first);
     return MR_E_PARAM;
@@ -425,6 +465,7 @@ static mr_status open_tree(files *f, const mr_log *log, mr_error *err) {
     }
     MR_TRY(drop_outsiders(f, err));
     report_outsiders(f, log);
+    report_masks(f, log);
     MR_TRY(label_by_folder(f, err));
     return report_empty_classes(f, log, err);
 }
@@ -885,4 +926,5 @@ const mr_source_class mr_source_files = {
     .identify = identify,
     .lengths = lengths,
     .class_name = class_name,
+    .also = "image_folder folder directory image_dataset",
 };

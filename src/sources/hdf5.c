@@ -976,4 +976,5 @@ const mr_source_class mr_source_hdf5 = {
     .fill = fill,
     .gather = gather,
     .identify = identify,
+    .also = "h5",
 };

@@ -32,6 +32,7 @@ typedef struct cell {
 /* All cells, row by row. */
 typedef struct sheet {
     const char *path;
+    const char *unit; /* what `lines` counts; NULL: lines */
     char **headers;
     int32_t n_columns;
     cell *cells;
@@ -44,7 +45,8 @@ static mr_status fail_line(const sheet *s, int64_t line, const char *what, const
                            mr_error *err) {
     char path[256];
     mr_text_escape(path, sizeof path, s->path);
-    mr_fail(err, MR_E_PARAM, "line %lld of %s %s", (long long)line, path, what);
+    mr_fail(err, MR_E_PARAM, "%s %lld of %s %s", s->unit ? s->unit : "line", (long long)line, path,
+            what);
     mr_hint(err, "%s", hint);
     return MR_E_PARAM;
 }
@@ -410,8 +412,50 @@ static mr_status json_row(sheet *s, json_t *object, int64_t line, mr_error *err)
     return MR_OK;
 }
 
+/* A whole file that is an array of objects. */
+static mr_status read_json_array(sheet *s, json_t *list, mr_error *err) {
+    s->unit = "entry";
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        MR_TRY(json_row(s, json_array_get(list, i), (int64_t)i + 1, err));
+    }
+    return MR_OK;
+}
+
+/* A document that reaches over several lines; *is_one: it is none, and lines are read. */
+static mr_status read_json_whole(sheet *s, const char *text, bool *is_one, mr_error *err) {
+    const char *first = text + strspn(text, " \t\r\n");
+    json_error_t problem;
+    json_t *document = NULL;
+    *is_one = false;
+    if (*first != '[' && *first != '{') {
+        return MR_OK;
+    }
+    mr_status status = mr_json_load(&document, first, strlen(first), 0, &problem);
+    if (status < 0) {
+        return status == MR_E_MEMORY ? mr_fail_memory(err, strlen(first)) : MR_OK;
+    }
+    *is_one = json_is_array(document) || strchr(first, '\n') != NULL;
+    if (json_is_array(document)) {
+        status = read_json_array(s, document, err);
+    } else if (*is_one && json_object_get(document, "images")) {
+        status = fail_line(s, 1, "begins one object with \"images\" in it, as COCO has it",
+                           "write a line for each file: {\"file_name\": ..., \"boxes\": [[left, "
+                           "top, right, bottom], ...]}",
+                           err);
+    } else if (*is_one) {
+        status = json_row(s, document, 1, err);
+    }
+    json_decref(document);
+    return status;
+}
+
 static mr_status read_json_lines(sheet *s, char *text, mr_error *err) {
     int64_t number = 0;
+    bool is_one = false;
+    MR_TRY(read_json_whole(s, text, &is_one, err));
+    if (is_one) {
+        return MR_OK;
+    }
     for (char *line = text, *next; line && *line; line = next) {
         json_error_t problem;
         json_t *object = NULL;
@@ -455,11 +499,28 @@ static const char *next_part(const cell *c, const char **at, size_t *length) {
     return part;
 }
 
+/* JSON quotes names; where all that is quoted are numbers, somebody's program quoted these. */
+static void unquote_numbers(sheet *s, int32_t column) {
+    bool numbers = true;
+    for (int64_t row = 0; numbers && row < s->n_rows; row++) {
+        const cell *c = &s->cells[row * s->n_columns + column];
+        const char *at = c->text, *part = NULL;
+        size_t length = 0;
+        while (numbers && c->is_text && (part = next_part(c, &at, &length)) != NULL) {
+            numbers = is_number(part, length);
+        }
+    }
+    for (int64_t row = 0; numbers && row < s->n_rows; row++) {
+        s->cells[row * s->n_columns + column].is_text = false;
+    }
+}
+
 /* What is known of a column after some of its cells. */
 typedef struct survey {
     kind kind;
     bool any, split, files;
     bool ended;    /* all of them look like names of files */
+    bool slashed;  /* all of them have folders before them */
     bool is_found; /* some of them are files */
     bool beside;   /* the first of these lies beside the table */
     int64_t first_line, parts, least, most, width, width_line, found_line;
@@ -547,6 +608,7 @@ static mr_status survey_cell(const sheet *s, int32_t column, int64_t row,
     v->split = v->split || c->split;
     v->files = v->files && extensions->n > 0 && !c->split && mr_has_ending(extensions, c->text);
     v->ended = v->ended && !c->split && looks_like_file(c->text);
+    v->slashed = v->slashed && !c->split && strchr(c->text, '/');
     v->parts += n;
     v->least = n < v->least ? n : v->least;
     v->most = n > v->most ? n : v->most;
@@ -580,7 +642,7 @@ static mr_status look_for_part(const mr_labels_origin *from, const char *folder,
     char name[4096];
     bool below = false, beside = false;
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : 0), part);
-    if (!looks_like_file(name)) {
+    if (!looks_like_file(name) && !strchr(name, '/')) {
         return MR_OK;
     }
     MR_TRY(from->root[0] ? look_up(from->root, name, &below, err) : MR_OK);
@@ -637,18 +699,57 @@ static mr_status refuse_files(const sheet *s, int32_t column, const survey *v, m
 }
 
 static bool are_files(const survey *v) {
-    return v->kind == NAME && !v->split && v->any && (v->files || (v->is_found && v->ended));
+    return v->kind == NAME && !v->split && v->any &&
+           (v->files || (v->is_found && (v->ended || v->slashed)));
 }
 
-static mr_status survey_column(const sheet *s, int32_t column, const mr_labels_origin *from,
-                               survey *v, mr_error *err) {
-    *v = (survey){.files = !from->is_list, .ended = true, .least = INT64_MAX};
+static bool is_once(const sheet *s, int32_t column) {
+    for (int64_t row = 1; row < s->n_rows && row < 100; row++) {
+        const char *text = s->cells[row * s->n_columns + column].text;
+        for (int64_t other = 0; other < row; other++) {
+            if (strcmp(text, s->cells[other * s->n_columns + column].text) == 0) {
+                return false;
+            }
+        }
+    }
+    return s->n_rows > 1;
+}
+
+/* Words with an ending of letters, or with a folder, none of them twice: nobody's classes. */
+static mr_status refuse_missing(const sheet *s, int32_t column, const mr_labels_origin *from,
+                                const survey *v, mr_error *err) {
+    const char *text = s->n_rows > 0 ? s->cells[column].text : "";
+    const char *dot = v->ended ? strrchr(text, '.') : NULL;
+    bool lettered = dot && strspn(dot + 1, "0123456789") < strlen(dot + 1);
+    if (!from->root || v->kind != NAME || v->split || v->is_found || !(lettered || v->slashed) ||
+        !is_once(s, column)) {
+        return MR_OK;
+    }
+    char what[320], shown[128], root[96];
+    mr_text_escape(shown, sizeof shown, text);
+    mr_text_escape(root, sizeof root, from->root);
+    snprintf(what, sizeof what, "names \"%.100s\" for %.60s, which is not below %s", shown,
+             s->headers[column], root[0] ? root : "the current folder");
+    return fail_line(s, s->lines[0], what,
+                     "names of files are looked for below the folder, then beside the table; if "
+                     "they are classes, leave out slashes and endings; if they are not needed, "
+                     "choose others with `columns`",
+                     err);
+}
+
+static mr_status survey_column(sheet *s, int32_t column, const mr_labels_origin *from, survey *v,
+                               mr_error *err) {
+    *v = (survey){.files = !from->is_list, .ended = true, .slashed = true, .least = INT64_MAX};
+    unquote_numbers(s, column);
     for (int64_t row = 0; row < s->n_rows; row++) {
         MR_TRY(survey_cell(s, column, row, &from->extensions, v, err));
     }
     v->kind = v->width > 0 ? NUMBER : v->kind; /* whole by chance: boxes are float32 */
     MR_TRY(look_for_files(s, column, from, v, err));
-    return v->is_found && !are_files(v) ? refuse_files(s, column, v, err) : MR_OK;
+    if (are_files(v)) {
+        return MR_OK;
+    }
+    return v->is_found ? refuse_files(s, column, v, err) : refuse_missing(s, column, from, v, err);
 }
 
 static mr_type type_for(const survey *v) {
@@ -790,16 +891,42 @@ static mr_status make_column(sheet *s, int32_t column, const mr_labels_origin *f
 }
 
 /* ---- Tables ---- */
-static int32_t name_column(const sheet *s) {
-    static const char *const known[] = {"file_name", "file", "path", "image"};
+/* What pandas writes before the rows, unless it is told not to. */
+static bool is_index(const char *header) {
+    return header[0] == '\0' || strncmp(header, "Unnamed: ", 9) == 0;
+}
+
+static bool all_end_so(const sheet *s, int32_t column, const mr_strings *extensions) {
+    bool all = s->n_rows > 0 && extensions->n > 0;
+    for (int64_t row = 0; all && row < s->n_rows; row++) {
+        all = mr_has_ending(extensions, s->cells[row * s->n_columns + column].text);
+    }
+    return all;
+}
+
+/* By its header, else the first that names such files, else the first. */
+static int32_t name_column(const sheet *s, const mr_strings *extensions) {
+    static const char *const known[] = {"file_name", "filename",   "file",       "path",
+                                        "image",     "file_path",  "filepath",   "image_path",
+                                        "img_path",  "image_file", "image_name", "img",
+                                        "img_name",  "img_file",   "fname"};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         for (int32_t i = 0; i < s->n_columns; i++) {
-            if (strcmp(s->headers[i], known[k]) == 0) {
+            if (strcasecmp(s->headers[i], known[k]) == 0) {
                 return i;
             }
         }
     }
-    return 0;
+    int32_t first = 0;
+    while (first < s->n_columns - 1 && is_index(s->headers[first])) {
+        first++;
+    }
+    for (int32_t i = first; i < s->n_columns; i++) {
+        if (all_end_so(s, i, extensions)) {
+            return i;
+        }
+    }
+    return first;
 }
 
 static bool is_wanted(const mr_strings *columns, const char *name) {
@@ -818,6 +945,12 @@ static bool is_taken(const char *name) {
 
 static mr_status check_header(const sheet *s, const mr_labels *l, const char *name, mr_error *err) {
     char what[192];
+    for (int32_t i = 0; i < l->n_columns; i++) {
+        if (strcmp(l->columns[i].name, name) == 0) {
+            snprintf(what, sizeof what, "calls two columns \"%.60s\"", name);
+            return fail_line(s, 1, what, "call one of them otherwise", err);
+        }
+    }
     if (l->n_columns == MR_LABEL_COLUMNS) {
         snprintf(what, sizeof what, "has more than %d columns beside the files' names",
                  (int)MR_LABEL_COLUMNS);
@@ -848,6 +981,27 @@ static mr_status check_wanted(const sheet *s, const mr_strings *columns, mr_erro
     return MR_OK;
 }
 
+/* "./photos//0.jpg" is photos/0.jpg; not of addresses, whose slashes are theirs. */
+static void tidy_name(char *name) {
+    char *to = name;
+    const char *from = name;
+    if (mr_is_far(name)) {
+        return;
+    }
+    while (from[0] == '.' && from[1] == '/') {
+        from += 2 + strspn(from + 2, "/");
+    }
+    for (; *from; from++) {
+        bool again = *from == '/' && from[1] == '/';
+        bool here = *from == '/' && from[1] == '.' && from[2] == '/';
+        from += here;
+        if (!again && !here) {
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+}
+
 static mr_status take_names(sheet *s, int32_t column, mr_labels *l, mr_error *err) {
     l->names = mr_zalloc((size_t)s->n_rows + 1, sizeof *l->names);
     snprintf(l->key, sizeof l->key, "%s", s->headers[column]);
@@ -858,12 +1012,13 @@ static mr_status take_names(sheet *s, int32_t column, mr_labels *l, mr_error *er
         cell *c = &s->cells[row * s->n_columns + column];
         if (!c->text || !c->text[0]) {
             return fail_line(s, s->lines[row], "names no file",
-                             "the column of the files' names is file_name, file, path, image, or "
-                             "the first one",
+                             "the column of the files' names is called file_name, filename, file, "
+                             "path or image, or is the first that names files",
                              err);
         }
         l->names[row] = c->text;
         c->text = NULL;
+        tidy_name(l->names[row]);
     }
     l->lines = s->lines;
     s->lines = NULL;
@@ -891,12 +1046,12 @@ static mr_status keep_unread(sheet *s, int32_t column, const mr_labels_origin *f
 static mr_status make_columns(sheet *s, const mr_labels_origin *from, mr_labels *l, mr_error *err) {
     const bool is_list = from->is_list;
     l->n_rows = s->n_rows; /* from here on freed with the rest */
-    int32_t names = is_list || s->n_columns == 0 ? 0 : name_column(s);
+    int32_t names = is_list || s->n_columns == 0 ? 0 : name_column(s, &from->extensions);
     if (!is_list && s->n_columns > 0) {
         MR_TRY(check_wanted(s, &from->columns, err));
     }
     for (int32_t i = 0; i < s->n_columns; i++) {
-        if (i == names) {
+        if (i == names || is_index(s->headers[i])) {
             continue;
         }
         if (!is_list && !is_wanted(&from->columns, s->headers[i])) {

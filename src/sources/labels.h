@@ -39,7 +39,9 @@ typedef struct mr_labels {
 
 /* Where labels come from. A list has a path and a label on each line: one column, called label. A
  * table is CSV or TSV with a header, or JSON lines, as its ending says (.jsonl, .ndjson, .json).
- * The files' names are in its column file_name, file, path or image, else in the first one. */
+ * The files' names are in its column file_name, filename, file, path, image or the like, else in
+ * the first that names files of these extensions, else in the first one. A column without a name,
+ * as pandas writes it, is left out. */
 typedef struct mr_labels_origin {
     const char *path;
     bool is_list;

@@ -1222,4 +1222,5 @@ const mr_source_class mr_source_lines = {
     .fill = fill,
     .gather = gather,
     .identify = identify,
+    .also = "csv tsv jsonl json text text_lines",
 };

@@ -686,4 +686,5 @@ const mr_source_class mr_source_tar = {
     .drop = drop,
     .fill = fill,
     .identify = identify,
+    .also = "webdataset wds",
 };

@@ -698,4 +698,5 @@ const mr_source_class mr_source_tfrecord = {
     .drop = drop,
     .fill = fill,
     .identify = identify,
+    .also = "tf_records tfrecord_dataset",
 };

@@ -461,4 +461,5 @@ const mr_source_class mr_source_tokens = {
     .prefetch = prefetch,
     .gather = gather,
     .identify = identify,
+    .also = "megatron token_bin",
 };

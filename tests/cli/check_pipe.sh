@@ -12,3 +12,8 @@ cp s before
 says millrace run p.json --quiet --state-in s --digests ./s
 says millrace run p.json --quiet --state-in s --metrics s
 cmp s before && echo "the state is whole"
+millrace run p.json --quiet --json | sed 's/.*\("digest": "[^"]*"\).*/\1/' >a
+millrace run - --quiet --json <p.json | sed 's/.*\("digest": "[^"]*"\).*/\1/' >b
+cmp a b && echo "run does the same from a pipe"
+says millrace run - --quiet <half
+millrace show - -o sheet.png <p.json >/dev/null && test -s sheet.png && echo "show too"

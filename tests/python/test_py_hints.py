@@ -207,3 +207,35 @@ def test_a_kind_may_be_said_before_its_field_is_made():
                 .random_resized_crop(16, field=["image", "mask"]).batch(2))
     with pipeline.loader() as loader:
         assert next(loader)["mask"].shape == (2, 16, 16, 1)
+
+
+# ---- Names of other libraries --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theirs,ours", [
+    ("random_rotate", "rotate"), ("RandomRotation", "rotate"), ("horizontal_flip", "random_flip"),
+    ("RandomHorizontalFlip", "random_flip"), ("RandomResizedCrop", "random_resized_crop"), ("CoarseDropout", "erasing"),
+    ("ToTensor", "to_float"), ("filter", "where"), ("resze", "resize")])
+def test_names_of_others_say_what_is_meant(theirs, ours):
+    with pytest.raises(AttributeError, match=f"has no {theirs}; did you mean {ours}\\?") as error:
+        getattr(mr.files(PHOTOS), theirs)
+    assert {"balance", "bucket", "map", "take", "where", "loader", "kinds"} <= set(re.findall(r"\w+", str(error.value).split("known:")[1]))
+    if ours != "where":
+        with pytest.raises(ValueError, match=f'unknown op "{theirs}"') as error:
+            mr.Pipeline.from_json({"source": {"files": {"path": PHOTOS}}, "ops": [theirs]})
+        assert f'did you mean "{ours}"?' in error.value.hint
+
+
+@pytest.mark.parametrize("theirs,ours", [("image_folder", "files"), ("ImageFolder", "files"), ("WebDataset", "tar")])
+def test_names_of_other_sources(theirs, ours):
+    with pytest.raises(AttributeError, match=f"did you mean {ours}\\?"):
+        getattr(mr, theirs)
+
+
+def test_what_others_call_it_is_nothing_of_ours():
+    """An alias that is another's own name would send people the wrong way."""
+    from millrace import _tables
+    for kind in ("ops", "sources"):
+        names = [table["name"] for table in _tables.TABLES[kind]]
+        also = [word for table in _tables.TABLES[kind] for word in table["also"].split()]
+        assert len(set(also)) == len(also) and not {w.replace("_", "") for w in also} & {n.replace("_", "") for n in names}

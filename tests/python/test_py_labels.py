@@ -110,11 +110,6 @@ def test_several_names_of_each_file(folder):
     assert [part.tolist() for part in got] == [[1, 0], [], [2], [0]]
 
 
-def test_text_in_json_is_a_name_also_where_it_looks_like_a_number(folder):
-    table = write_table(folder, ".jsonl", rows={"label": ["10", "9", "10", "1"]})
-    assert batch_of(mr.files(path=folder, labels=table))["label"].tolist() == [1, 2, 1, 0]
-
-
 def test_columns_of_files_are_read(folder):
     masks = folder.parent / "masks"
     masks.mkdir()
@@ -198,7 +193,7 @@ def test_some_names_of_files_are_refused(folder):
 
 
 def test_a_join_says_by_which_column(folder):
-    (folder.parent / "t.csv").write_text("id,name,label\n" + "".join(f"x{i},{n},{i}\n" for i, n in enumerate(FILES)))
+    (folder.parent / "t.csv").write_text("id,name,label\n" + "".join(f"x{i},n{i},{i}\n" for i, n in enumerate(FILES)))
     with pytest.raises(ValueError, match='0.jpg has no row in .*, whose column "id" was taken') as caught:
         batch_of(mr.files(path=folder, labels=folder.parent / "t.csv"))
     assert 'begins with "x0"' in caught.value.hint
@@ -435,6 +430,21 @@ def test_conditions_that_cannot_be_asked(condition, said, hint, folder):
     assert said in str(caught.value) and hint in caught.value.hint
 
 
+@pytest.mark.parametrize("quote", ["'", '"', "`"])
+def test_conditions_on_fields_with_any_name(quote, folder):
+    rows = {"age (years)": [3, 30, 31, 5], "kind": ["a", "a", "b", "b"]}
+    pipeline = mr.files(path=folder, labels=write_table(folder, ".csv", rows=rows)).shuffle(False).batch(4)
+    with pipeline.where(f"{quote}age (years){quote} >= 30 and kind == b").loader(epochs=1) as loader:
+        assert next(loader).samples.tolist() == [2]
+    with pytest.raises(ValueError, match="is not a condition") as caught:
+        pipeline.where("age (years) > 3").loader()
+    assert "between quotes" in caught.value.hint
+    with pytest.raises(ValueError, match='has no field "age"'):
+        pipeline.where(f"{quote}age{quote} > 3").loader()
+    with pytest.raises(ValueError, match="is not a condition"):
+        pipeline.where(f"{quote}age (years) > 3").loader()
+
+
 def test_conditions_on_text_say_what_to_do(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"a": "x", "n": 1}\n{"a": "y", "n": 2}\n')
     with pytest.raises(ValueError, match='field "a" is .*, not a single number') as caught:
@@ -442,3 +452,104 @@ def test_conditions_on_text_say_what_to_do(tmp_path):
     assert "names of classes, which come from folders" in caught.value.hint
     with mr.lines(tmp_path / "a.jsonl").where("n == 2").loader() as loader:
         assert next(loader)["n"].tolist() == [2]
+
+
+# ---- Tables as people have them ------------------------------------------------------------------
+
+
+def labelled(folder, name, text):
+    path = folder.parent / name
+    path.write_text(text)
+    return mr.files(path=folder, labels=path)
+
+
+def said(pipeline, text):
+    with pytest.raises(ValueError, match=text) as error:
+        pipeline.loader()
+    return str(error.value)
+
+
+NAMED = list(zip(FILES, [3, 1, 4, 1]))
+
+
+@pytest.mark.parametrize("header", ["file_name", "filename", "Filename", "file", "path", "image", "image_path", "img", "fname", "name", "photo"])
+def test_the_column_of_the_names_has_many_names(header, folder):
+    lines = [f"id,label,{header}"] + [f"{i},{label},{name}" for i, (name, label) in enumerate(NAMED)]
+    assert batch_of(labelled(folder, "t.csv", "\n".join(lines)).fields(["label"]))["label"].tolist() == [3, 1, 4, 1]
+
+
+def test_names_may_begin_with_a_dot(folder):
+    lines = ["file,label"] + [f"./{name.replace('/', '//')},{label}" for name, label in NAMED]
+    assert batch_of(labelled(folder, "t.csv", "\n".join(lines)).fields(["label"]))["label"].tolist() == [3, 1, 4, 1]
+
+
+@pytest.mark.parametrize("header", ["", "Unnamed: 0"])
+def test_the_index_that_pandas_writes_is_no_column(header, folder):
+    lines = [f"{header},filename,label"] + [f"{i},{name},{label}" for i, (name, label) in enumerate(NAMED)]
+    pipeline = labelled(folder, "t.csv", "\n".join(lines))
+    assert batch_of(pipeline.fields(["label"]))["label"].tolist() == [3, 1, 4, 1]
+    assert list(batch_of(pipeline).keys()) == ["image", "label"]
+
+
+def test_an_array_of_json_is_read_too(folder):
+    rows = [{"file_name": name, "label": label} for name, label in NAMED]
+    for text in (json.dumps(rows), json.dumps(rows, indent=2)):
+        assert batch_of(labelled(folder, "t.json", text).fields(["label"]))["label"].tolist() == [3, 1, 4, 1]
+    rows[2]["label"] = "cat"
+    said(labelled(folder, "t.json", json.dumps(rows)), 'entry 3 of .*t.json has "cat" for label')
+
+
+def test_coco_is_told(folder):
+    pipeline = labelled(folder, "t.json", json.dumps({"images": [], "annotations": []}, indent=1))
+    said(pipeline, 'one object with "images" in it, as COCO has it')
+
+
+def test_two_columns_of_one_name_are_told_with_the_line(folder):
+    pipeline = labelled(folder, "t.csv", "file,label,label\n" + "".join(f"{n},{v},{v}\n" for n, v in NAMED))
+    said(pipeline, 'line 1 of .*t.csv calls two columns "label"')
+
+
+def test_quoted_numbers_are_numbers(folder):
+    def lines(values):
+        return "".join(json.dumps({"file": name, "label": value}) + "\n" for name, value in zip(FILES, values))
+
+    got = batch_of(labelled(folder, "t.jsonl", lines(["10", "2", "7", "2"])).fields(["label"]))["label"]
+    assert got.dtype == np.int64 and got.tolist() == [10, 2, 7, 2]
+    got = batch_of(labelled(folder, "t.jsonl", lines([["1", "10"], ["2"], [], ["3"]])).fields(["label"]))["label"]
+    assert [part.tolist() for part in got] == [[1, 10], [2], [], [3]]
+    pipeline = labelled(folder, "t.jsonl", lines(["10", "2", "cat", "2"])).fields(["label"])
+    with pipeline.loader() as loader:
+        assert loader.classes == ["10", "2", "cat"]
+
+
+@pytest.mark.parametrize("values", [[f"masks/{i}.npz" for i in range(4)], [f"masks/{i}" for i in range(4)],
+                                    [f"{i}.nrrd" for i in range(4)]])
+def test_files_that_are_not_there_are_no_classes(values, folder):
+    lines = ["file,mask"] + [f"{name},{value}" for name, value in zip(FILES, values)]
+    said(labelled(folder, "t.csv", "\n".join(lines)), f'line 2 of .*t.csv names "{values[0]}" for mask, which is not below')
+
+
+def test_files_without_endings_are_files(folder):
+    (folder.parent / "masks").mkdir()
+    for i in range(4):
+        (folder.parent / "masks" / str(i)).write_bytes(bytes([i] * 5))
+    lines = ["file,mask"] + [f"{name},masks/{i}" for i, name in enumerate(FILES)]
+    got = batch_of(labelled(folder, "t.csv", "\n".join(lines)).fields(["mask"]))["mask"]
+    assert [part.tolist() for part in got] == [[i] * 5 for i in range(4)]
+
+
+@pytest.mark.parametrize("values", [["v1.0", "v2.0", "v1.1", "v3.0"], ["a/b", "a/b", "c/d", "c/d"], ["St. Bernard", "Mr. X", "b", "c"]])
+def test_classes_that_look_a_little_like_files_are_classes(values, folder):
+    lines = ["file,label"] + [f"{name},{value}" for name, value in zip(FILES, values)]
+    with labelled(folder, "t.csv", "\n".join(lines)).loader() as loader:
+        assert loader.classes == sorted(set(values))
+
+
+def test_masks_in_a_folder_are_told(folder, caplog):
+    shutil.copytree(folder / "deep", folder / "masks")
+    lines = ["file,label"] + [f"{name},{label}" for name, label in NAMED]
+    pipeline = labelled(folder, "t.csv", "\n".join(lines))
+    error = said(pipeline, "masks/3.jpg has no row in .* was taken for the files' names")
+    assert "if it is a mask, name it in a column of the table" in error
+    with caplog.at_level("WARNING", "millrace"), mr.files(path=folder).loader():
+        assert "folder masks was taken for a class" in caplog.text

@@ -167,10 +167,10 @@ def test_bad_documents():
 def test_an_unknown_op_says_which_was_meant():
     with pytest.raises(AttributeError, match="no attribute 'fils'; did you mean files"):
         mr.fils("photos")
-    with pytest.raises(AttributeError, match="no op or setting resise; did you mean resize") as caught:
+    with pytest.raises(AttributeError, match="a pipeline has no resise; did you mean resize") as caught:
         images().resise(3)
     assert "random_flip" in str(caught.value) and not hasattr(images(), "_nothing")
-    with pytest.raises(AttributeError, match="no op or setting xyz\\n"):
+    with pytest.raises(AttributeError, match="a pipeline has no xyz\\n"):
         images().xyz()
 
 

@@ -236,7 +236,7 @@ TEST(local_portions_together_are_the_step) {
         int64_t per_node = roll(number, 0, 1, 4), quota[MOST_HOLDERS];
         s->world = roll(number, 1, 1, 10);
         s->batch = s->world * roll(number, 2, 1, 12);
-        s->remainder = (int32_t)roll(number, 3, MR_KEEP, MR_PAD);
+        s->remainder = (int32_t)roll(number, 3, MR_KEEP, MR_EVEN);
         s->n = roll(number, 4, s->batch, 300);
         s->epochs = 2;
         int32_t nodes = (int32_t)((s->world + per_node - 1) / per_node), holder[MOST_SLOTS];

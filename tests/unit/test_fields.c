@@ -238,18 +238,56 @@ TEST(fields_that_cannot_be_are_refused) {
 }
 
 /* ---- Boxes and points ---- */
+static int64_t follow(mr_kind kind, const mr_motion *motion, const mr_view *in, void *out) {
+    int64_t kept = -1;
+    CHECK_INT(mr_follow(kind, motion, in, out, &kept, NULL), ==, MR_OK);
+    return kept;
+}
+
 TEST(boxes_that_are_none_are_dropped_and_points_are_not) {
     double rows[4][4] = {{1, 1, 3, 3}, {NAN, 0, 1, 1}, {2, 2, 2, 5}, {-1e9, -1e9, 1e9, 1e9}};
-    const mr_motion motion = {{1, 0, 1, 0, 1, 0}, 3, 9, 0};
+    const mr_motion motion = {{1, 0, 1, 0, 1, 0}, 3, 9, 0, MR_BOX_CORNERS, "boxes"};
     mr_view in = {{MR_F64, MR_PLAIN, 2, {4, 4}}, rows, sizeof rows};
     double out[4][4];
-    CHECK_INT(mr_follow(MR_KIND_BOXES, &motion, &in, out), ==, 2);
+    CHECK_INT(follow(MR_KIND_BOXES, &motion, &in, out), ==, 2);
     CHECK(out[0][0] == 2 && out[0][1] == 1 && out[0][2] == 3 && out[0][3] == 3);
     CHECK(out[1][0] == 0 && out[1][1] == 0 && out[1][2] == 3 && out[1][3] == 9);
-    CHECK_INT(mr_follow(MR_KIND_POINTS, &motion, &in, out), ==, 4);
+    CHECK_INT(follow(MR_KIND_POINTS, &motion, &in, out), ==, 4);
     CHECK(out[2][0] == 3 && out[2][1] == 2 && out[2][2] == 2 && out[2][3] == 5);
     in.type.dims[0] = 0;
-    CHECK_INT(mr_follow(MR_KIND_BOXES, &motion, &in, out), ==, 0);
+    CHECK_INT(follow(MR_KIND_BOXES, &motion, &in, out), ==, 0);
+}
+
+TEST(boxes_keep_their_format) {
+    double rows[3][4] = {{1, 1, 3, 3}, {1, 1, 2, 2}, {2, 2, 2, 2}}, out[4];
+    for (int format = MR_BOX_CORNERS; format <= MR_BOX_CENTER; format++) {
+        const mr_motion motion = {{2, 0, 0, 0, 2, 0},    5,      9, 0,
+                                  (mr_box_format)format, "boxes"}; /* cut off at x = 5 */
+        const double want[3][4] = {{2, 2, 5, 6}, {2, 2, 3, 4}, {3.5, 4, 3, 4}};
+        mr_view in = {{MR_F64, MR_PLAIN, 2, {1, 4}}, rows[format], sizeof rows[format]};
+        CHECK_INT(follow(MR_KIND_BOXES, &motion, &in, out), ==, 1);
+        CHECK(memcmp(out, want[format], sizeof out) == 0);
+    }
+}
+
+TEST(one_box_is_never_dropped_and_lies_inside_of_the_image) {
+    double row[5] = {10, 1, 12, 3, 7}, out[5];
+    const mr_motion motion = {{1, 0, 0, 0, 1, 0}, 3, 9, 0, MR_BOX_CORNERS, "bbox"};
+    mr_view in = {{MR_F64, MR_PLAIN, 1, {5}}, row, sizeof row};
+    const double want[5] = {3, 1, 3, 3, 7};
+    CHECK_INT(follow(MR_KIND_BOXES, &motion, &in, out), ==, 1);
+    CHECK(memcmp(out, want, sizeof out) == 0);
+}
+
+TEST(boxes_that_end_before_they_begin_are_refused_with_advice) {
+    double rows[2][4] = {{1, 1, 3, 3}, {50, 60, 10, 20}}, out[2][4];
+    const mr_motion motion = {{1, 0, 0, 0, 1, 0}, 99, 99, 0, MR_BOX_CORNERS, "objects"};
+    mr_view in = {{MR_F64, MR_PLAIN, 2, {2, 4}}, rows, sizeof rows};
+    mr_error err = MR_ERROR_INIT;
+    int64_t kept = 0;
+    CHECK_INT(mr_follow(MR_KIND_BOXES, &motion, &in, out, &kept, &err), ==, MR_E_CORRUPT);
+    CHECK_HAS(err.text, "box 1 of objects is [50, 60, 10, 20]: as left, top, right, bottom");
+    CHECK_HAS(err.hint, "\"kinds\": {\"objects\": \"boxes_xywh\"}");
 }
 
 /* ---- Many samples at once ---- */

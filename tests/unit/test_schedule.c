@@ -16,7 +16,8 @@ static int64_t pick(uint64_t roll, uint32_t which, int64_t low, int64_t high) {
 }
 
 static mr_schedule any_schedule(uint64_t roll) {
-    mr_schedule s = {.world = pick(roll, 0, 1, 6), .remainder = (int32_t)pick(roll, 1, 0, 2)};
+    mr_schedule s = {.world = pick(roll, 0, 1, 6),
+                     .remainder = (int32_t)pick(roll, 1, MR_KEEP, MR_EVEN)};
     s.batch = s.world * pick(roll, 2, 1, 5);
     s.n = pick(roll, 3, s.remainder == MR_DROP ? s.batch : 1, 70);
     s.epochs = pick(roll, 4, 1, 4);
@@ -57,8 +58,12 @@ static bool walk_ready(walk *w) {
 }
 
 static int64_t walk_size(const walk *w) {
-    int64_t left = w->s->n - w->begin;
-    return w->s->remainder == MR_KEEP && left < w->s->batch ? left : w->s->batch;
+    int64_t size = w->s->n - w->begin;
+    while (w->s->remainder == MR_EVEN && size % w->s->world != 0) {
+        size++;
+    }
+    bool is_short = w->s->remainder == MR_KEEP || w->s->remainder == MR_EVEN;
+    return is_short && size < w->s->batch ? size : w->s->batch;
 }
 
 /* Samples consumed once the batch is done: the epoch's all, if no batch comes after it. */
@@ -104,6 +109,7 @@ static void check_batch(const walk *w, int64_t at[]) {
         }
         if (present) {
             check_slice(w, &slice, &next);
+            CHECK(w->s->remainder == MR_KEEP || slice.count == walk_size(w) / w->s->world);
             at[rank]++;
         } else { /* only where a short batch has too few for all */
             CHECK_INT(w->s->remainder, ==, MR_KEEP);
@@ -163,8 +169,10 @@ static void check_tally(const tally *t, const mr_schedule *s, int64_t epoch) {
         CHECK_INT(t->valid[epoch][i], ==, wanted);
         padding += t->padding[epoch][i];
     }
-    bool padded = s->remainder == MR_PAD && epoch >= s->first_epoch && rest > 0;
-    CHECK_INT(padding, ==, padded ? s->batch - rest : 0);
+    int64_t filled = s->remainder == MR_PAD    ? s->batch - rest
+                     : s->remainder == MR_EVEN ? (s->world - rest % s->world) % s->world
+                                               : 0;
+    CHECK_INT(padding, ==, epoch >= s->first_epoch && rest > 0 ? filled : 0);
 }
 
 TEST(every_position_comes_once_and_only_the_tail_is_dropped_or_padded) {
@@ -174,6 +182,25 @@ TEST(every_position_comes_once_and_only_the_tail_is_dropped_or_padded) {
         tally_run(&t, s, INT64_MAX);
         for (int64_t epoch = 0; epoch < s.epochs; epoch++) {
             check_tally(&t, &s, epoch);
+        }
+    }
+}
+
+/* What torch's DistributedSampler gives each rank: ceil(n / world) samples, in batches. */
+TEST(even_ranks_have_as_many_samples_as_torchs_sampler_gives_them) {
+    for (uint64_t roll = 0; roll < 1000; roll++) {
+        mr_schedule s = any_schedule(roll);
+        s.remainder = MR_EVEN;
+        s.first_epoch = s.first_position = 0;
+        s.epochs = 1;
+        int64_t each = (s.n + s.world - 1) / s.world, own = s.batch / s.world;
+        for (s.rank = 0; s.rank < s.world; s.rank++) {
+            int64_t steps = mr_schedule_run_steps(&s), count = 0;
+            CHECK_INT(steps, ==, (each + own - 1) / own);
+            for (int64_t i = 0; i < steps; i++) {
+                count += mr_schedule_at(&s, i).count;
+            }
+            CHECK_INT(count, ==, each);
         }
     }
 }
@@ -322,7 +349,7 @@ TEST(a_resumed_epoch_counts_steps_from_the_position_rounded_up) {
 /* ---- Extremes: run under UBSan, nothing may overflow ---- */
 
 TEST(the_largest_schedule_does_not_overflow) {
-    for (int32_t remainder = MR_KEEP; remainder <= MR_PAD; remainder++) {
+    for (int32_t remainder = MR_KEEP; remainder <= MR_EVEN; remainder++) {
         mr_schedule s = {.n = MR_MAX_SAMPLES - 1,
                          .batch = MR_MAX_WORLD,
                          .world = MR_MAX_WORLD,
@@ -405,7 +432,7 @@ TEST(what_cannot_be_is_refused) {
             "use 16 or 18");
     REFUSED(batch, 1, MR_E_PARAM, "a batch of 1", "use at least 2");
     REFUSED(batch, MR_MAX_SAMPLES + 2, MR_E_PARAM, "batch is", "");
-    REFUSED(remainder, 3, MR_E_PARAM, "unknown remainder 3", "");
+    REFUSED(remainder, 4, MR_E_PARAM, "unknown remainder 4", "");
     REFUSED(epochs, 0, MR_E_PARAM, "number of epochs is 0", "");
     REFUSED(epochs, MR_MAX_EPOCHS + 1, MR_E_PARAM, "number of epochs", "");
     REFUSED(first_epoch, -1, MR_E_PARAM, "first epoch is -1", "");

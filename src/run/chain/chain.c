@@ -276,8 +276,12 @@ static mr_status run_follow(mr_chain *chain, const mr_chain_job *job, int32_t i,
     const mr_op_node *node = &chain->pipeline->ops[i];
     const mr_alike *image = &chain->alike[node->group];
     const int64_t *size = size_of_image(&image->out);
-    mr_motion motion = {
-        .width = (double)size[1], .height = (double)size[0], .min_visible = node->min_visible};
+    mr_motion motion = {.width = (double)size[1],
+                        .height = (double)size[0],
+                        .min_visible = node->min_visible,
+                        .format = node->format,
+                        .name = node->field_name};
+    int64_t kept = 0;
     void *rows = mr_arena_take(&chain->scratch, in->size);
     mr_error_at_op(err, node->class->name);
     if (!rows) {
@@ -286,7 +290,8 @@ static mr_status run_follow(mr_chain *chain, const mr_chain_job *job, int32_t i,
     MR_TRY(node->class->follow(node->params, &chain->calls[i], &image->in, &image->out,
                                motion.matrix, err));
     out->type = in->type;
-    out->type.dims[0] = mr_follow(node->kind, &motion, in, rows);
+    MR_TRY(mr_follow(node->kind, &motion, in, rows, &kept, err));
+    out->type.dims[0] = in->type.n_dims == 1 ? in->type.dims[0] : kept;
     MR_TRY(
         mr_chain_destination(chain, job, node->field, chain->last_op[node->field] == i, out, err));
     memcpy(out->data, rows, out->size);
@@ -394,10 +399,9 @@ MR_MARKED static mr_status step(mr_chain *chain, mr_chain_job *job, chain_way wa
     chain->calls[i].memo = mr_memory_find(chain, job, i);
     mr_mark mark;
     mr_mark_set(&mark, MR_SPAN_OP, mr_chain_op_number(chain, i));
-    mr_status status = length > 1 ? run_fused(chain, job, i, length, value, &out, err)
-                       : mr_kind_follows(node->kind) && !mr_op_is_cache(node)
-                           ? run_follow(chain, job, i, value, &out, err)
-                           : run_op(chain, job, i, value, &out, err);
+    mr_status status = length > 1      ? run_fused(chain, job, i, length, value, &out, err)
+                       : node->follows ? run_follow(chain, job, i, value, &out, err)
+                                       : run_op(chain, job, i, value, &out, err);
     mr_mark_clear(&mark);
     if (status == MR_OK && chain->calls[i].memo) {
         mr_memory_keep(chain, i);

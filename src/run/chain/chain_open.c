@@ -84,7 +84,7 @@ static bool op_takes_rows(const mr_pipeline *p, const mr_op_node *node) {
     for (int32_t k = 0; k < node->n_outputs; k++) {
         fixed = fixed && is_fixed(&p->variables[node->first_output + k].type);
     }
-    return fixed && !mr_op_is_cache(node) && !mr_kind_follows(node->kind) &&
+    return fixed && !mr_op_is_cache(node) && !node->follows &&
            (cheap_sample || (node->class->run_rows && !(node->flags & MR_OP_RANDOM)));
 }
 

@@ -176,9 +176,11 @@ static mr_status not_a_condition(const char *text, mr_error *err) {
     char shown[128];
     mr_text_escape(shown, sizeof shown, text);
     mr_fail(err, MR_E_PARAM, "\"%s\" is not a condition", shown);
-    mr_hint(err,
-            "write a field, one of < <= > >= == != and a number, or == or != and the name of a "
-            "class ('hot dog'), several joined by \"and\"");
+    mr_hint(
+        err,
+        "write a field, one of < <= > >= == != and a number, or == or != and the name of a "
+        "class ('hot dog'), several joined by \"and\"; a field whose name has blanks or signs in "
+        "it goes between quotes: 'age (years)' > 30");
     return MR_E_PARAM;
 }
 
@@ -278,14 +280,26 @@ static mr_status read_name(const mr_facts *facts, const char *whole, const char 
     return status;
 }
 
+/* The field's name: between quotes, those of pandas too, or a word. NULL: there is none. *at moves
+ * behind it. */
+static const char *take_field(const char **at, size_t *length) {
+    const char *name = skip_spaces(*at);
+    const char quote[] = {*name, '\0'};
+    const bool quoted = *name && strchr("'\"`", *name);
+    name += quoted;
+    *length = strcspn(name, quoted ? quote : " \t<>=!");
+    *at = name + *length + (quoted && name[*length]);
+    return *length > 0 && (!quoted || name[*length]) ? name : NULL;
+}
+
 static mr_status read_term(mr_facts *facts, const char *whole, const char **at, term *out,
                            mr_error *err) {
-    const char *name = skip_spaces(*at);
-    size_t length = strcspn(name, " \t<>=!");
-    const char *symbol = read_comparison(skip_spaces(name + length), &out->how);
+    size_t length = 0;
+    const char *name = take_field(at, &length);
+    const char *symbol = read_comparison(skip_spaces(*at), &out->how);
     char *end = NULL;
     int32_t field = 0;
-    if (length == 0 || !symbol || !*skip_spaces(symbol)) {
+    if (!name || !symbol || !*skip_spaces(symbol)) {
         return not_a_condition(whole, err);
     }
     MR_TRY(find_field(facts, name, length, &field, err));

@@ -35,7 +35,7 @@ static bool maps_values(const mr_op_node *node) {
     const mr_op_class *op = node->class;
     return (node->flags & MR_OP_TOTAL) && !(node->flags & (MR_OP_RANDOM | MR_OP_OPAQUE)) &&
            op->run_rows && !op->open && !op->run_sample && node->fused_length <= 1 &&
-           node->whole_length <= 1 && !mr_kind_follows(node->kind) &&
+           node->whole_length <= 1 && !node->follows &&
            (is_number(&node->in) || is_text(&node->in)) && is_number(&node->out);
 }
 

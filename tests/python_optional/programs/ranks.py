@@ -37,11 +37,22 @@ def main():
                     "torch": DataLoader(numbers, batch_size=4,
                                         sampler=DistributedSampler(numbers, seed=3))})
     found = {name: epochs_of(loader) for name, loader in loaders.items()}
+    for n in (3, *range(90, 102)):
+        for drop_last in (False, True) if n > 3 else (False,):
+            found.update(sizes(list(range(n)), drop_last))
     every = [None] * dist.get_world_size()
     dist.all_gather_object(every, found)
     if dist.get_rank() == 0:
         print(json.dumps(every))
     dist.destroy_process_group()
+
+
+def sizes(samples, drop_last):
+    """Of a rank's batches, by torch's loader with its sampler and by the drop-in."""
+    made = {"torch": DataLoader(samples, batch_size=4, drop_last=drop_last, sampler=DistributedSampler(samples)),
+            "drop_in": mr.torch.DataLoader(samples, batch_size=4, drop_last=drop_last, shuffle=True)}
+    return {f"{kind}{' drop_last' if drop_last else ''} {len(samples)}": [len(batch) for batch in loader]
+            for kind, loader in made.items()}
 
 
 def drop_in_with(sampler):
