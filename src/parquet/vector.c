@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/half.h"
 #include "parquet/parts.h"
 
 #define DEFAULT_LIMIT ((int64_t)4 << 30)
@@ -175,6 +176,7 @@ static mr_status refuse_null(const mr_pq_chunk_state *state, int64_t first_row) 
 static bool fill_bytes(const mr_pq_column *column, double fill, uint8_t out[8]) {
     int64_t whole = fill >= -9.2e18 && fill <= 9.2e18 ? (int64_t)fill : 0;
     float single = (float)fill;
+    uint16_t half;
     switch (column->dtype) {
     case MR_F64:
         memcpy(out, &fill, 8);
@@ -183,8 +185,9 @@ static bool fill_bytes(const mr_pq_column *column, double fill, uint8_t out[8]) 
         memcpy(out, &single, 4);
         return true;
     case MR_F16:
-        memset(out, 0, 2);
-        return fill == 0;
+        half = mr_f16(single);
+        memcpy(out, &half, 2);
+        return true;
     default: {
         size_t size = mr_dtype_size(column->dtype);
         int32_t bits = (int32_t)size * 8;
