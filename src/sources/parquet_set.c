@@ -70,7 +70,12 @@ static mr_status list_files(mr_pq_set *set, const mr_pq_set_config *config, mr_e
 }
 
 /* ---- Columns and fields ---- */
-/* Patterns that mean a folder's column are none of the file's. */
+static bool names_column(const mr_pq_file *file, const char *pattern, int32_t *room) {
+    int32_t n = 0;
+    return mr_pq_select(file, &pattern, 1, room, &n, NULL) == MR_OK;
+}
+
+/* A pattern that fits only a folder's column is none of the file's. */
 static mr_status select_in_file(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err) {
     const mr_pq_file *first = set->files[0].file;
     int32_t n = 0, given = config->columns->n;
@@ -80,7 +85,8 @@ static mr_status select_in_file(mr_pq_set *set, const mr_pq_set_config *config, 
     }
     for (int32_t i = 0; i < given; i++) {
         const char *pattern = config->columns->v[i];
-        if (!mr_pq_set_names_partition(set, pattern)) {
+        if (!mr_pq_set_names_partition(set, pattern) ||
+            names_column(first, pattern, set->columns)) {
             patterns[n++] = pattern;
         }
     }
@@ -146,6 +152,17 @@ static int32_t add_fields(mr_pq_set *set, const mr_pq_set_config *config, int32_
     return n;
 }
 
+static bool has_field(const mr_pq_set *set, const char *name) {
+    bool found = false;
+    for (int32_t i = 0; i < set->n_fields; i++) {
+        found = found || strcmp(set->fields[i].field.name, name) == 0;
+    }
+    for (int32_t i = 0; i < set->n_partitions; i++) {
+        found = found || strcmp(set->partitions[i].name, name) == 0;
+    }
+    return found;
+}
+
 static mr_status list_fields(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err) {
     int32_t n = 0;
     for (int32_t c = 0; c < set->n_columns; c++) {
@@ -158,6 +175,7 @@ static mr_status list_fields(mr_pq_set *set, const mr_pq_set_config *config, mr_
     for (int32_t c = 0; c < set->n_columns; c++) {
         set->n_fields += add_fields(set, config, set->columns[c], set->fields + set->n_fields);
     }
+    set->has_index = !has_field(set, "index");
     return MR_OK;
 }
 
@@ -170,9 +188,23 @@ mr_status mr_pq_set_describe(mr_pq_set *set, const mr_pq_set_config *config, mr_
 }
 
 /* ---- The other files must have the same columns ---- */
+/* Numbers that mean a time or a fraction are not just numbers. */
+static mr_pq_logical meaning_of(const mr_pq_column *column) {
+    switch (column->logical) {
+    case MR_PQ_DATE:
+    case MR_PQ_TIME:
+    case MR_PQ_TIMESTAMP:
+    case MR_PQ_DECIMAL:
+        return column->logical;
+    default:
+        return MR_PQ_NO_LOGICAL;
+    }
+}
+
 static bool same_column(const mr_pq_column *a, const mr_pq_column *b) {
     return a->dtype == b->dtype && a->items == b->items && a->max_rep == b->max_rep &&
-           a->per_second == b->per_second && a->scale == b->scale && !b->refused;
+           a->per_second == b->per_second && a->scale == b->scale &&
+           meaning_of(a) == meaning_of(b) && !b->refused;
 }
 
 static mr_status map_columns(mr_pq_set *set, int64_t i, mr_error *err) {

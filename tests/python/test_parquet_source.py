@@ -109,6 +109,40 @@ def test_only_wanted_columns(file, columns):
     assert "nosuch" in str(error.value)
 
 
+@pytest.mark.parametrize("order", ["none", "window"])
+def test_lists_of_bytes_of_a_fixed_length(tmp_path, order):
+    """UUIDs in lists, for one: an item is a row of bytes, in lists of any length and of one."""
+    path, rng = str(tmp_path / "fixed.parquet"), np.random.default_rng(1)
+    kept = {"bag": [[rng.bytes(5) for _ in range(i % 4)] for i in range(90)],
+            "pair": [[rng.bytes(16), rng.bytes(16)] for i in range(90)],
+            "named": [[("k", rng.bytes(3))] * (i % 3) for i in range(90)]}
+    kinds = {"bag": pa.list_(pa.binary(5)), "pair": pa.list_(pa.binary(16)),
+             "named": pa.map_(pa.string(), pa.binary(3))}
+    pq.write_table(pa.table({n: pa.array(kept[n], kinds[n]) for n in kept}), path, row_group_size=40)
+    widths = {"bag": 5, "pair": 16, "named.value": 3}
+    for ragged in (False, True):
+        with Loader(document(path, ORDERS[order], batch=8, ragged=ragged,
+                             fields=[*widths, "index"])) as loader:
+            for batch in loader:
+                for slot, index in enumerate(batch["index"][:batch.valid]):
+                    for name, width in widths.items():
+                        items = kept[name.split(".")[0]][index]
+                        theirs = [v[1] if name == "named.value" else v for v in items]
+                        assert batch[name][slot].shape == (len(theirs), width)
+                        assert batch[name][slot].tobytes() == b"".join(theirs)
+
+
+def test_a_column_that_is_called_index(tmp_path):
+    path = str(tmp_path / "own.parquet")
+    pq.write_table(pa.table({"index": [30, 10, 20], "x": [1, 2, 3]}), path)
+    for order in (False, {"window": 2}):
+        with Loader(document(path, order, batch=3)) as loader:
+            batch = next(loader)
+            assert sorted(zip(batch["x"].tolist(), batch["index"].tolist())) == [(1, 30), (2, 10), (3, 20)]
+    with Loader(document(path, False, batch=3, columns=["x"], fields=["x", "index"])) as loader:
+        assert next(loader)["index"].tolist() == [0, 1, 2]
+
+
 def test_less_is_read_for_fewer_columns(file):
     def bytes_read(columns):
         with Loader(document(file, {"window": 3, "lanes": 1}, columns=columns)) as loader:
@@ -510,6 +544,36 @@ def test_columns_in_folders_are_chosen_and_compared(hive):
         assert sorted(indices(loader)) == list(range(120))
 
 
+def test_a_pattern_may_name_columns_of_files_and_of_folders(hive):
+    with Loader(document(str(hive), columns=["*"])) as loader:
+        assert set(next(loader)) == {"x", "year", "land"}
+    with Loader(document(str(hive), columns=["[xy]*"])) as loader:
+        assert set(next(loader)) == {"x", "year"}
+
+
+def test_values_of_folders_are_compared_as_what_they_are(tmp_path):
+    for name in ("id=9007199254740992", "id=9007199254740993", "id=-5"):
+        for flag in ("True", "false"):
+            part = tmp_path / name / f"flag={flag}"
+            part.mkdir(parents=True)
+            pq.write_table(pa.table({"x": [1]}), part / "a.parquet")
+
+    def found(condition):
+        with Loader(document(str(tmp_path), False, where=condition)) as loader:
+            return [(i, bytes(f)) for b in loader
+                    for i, f in zip(b["id"][:b.valid].tolist(), b["flag"])]
+    assert {i for i, _ in found(["==", "id", 9007199254740993])} == {9007199254740993}
+    assert {i for i, _ in found(["in", "id", [9007199254740992, -5]])} == {9007199254740992, -5}
+    assert {i for i, _ in found(["<", "id", 0.5])} == {-5}
+    assert {f for _, f in found(["==", "flag", True])} == {b"True"}
+    assert {f for _, f in found(["!=", "flag", True])} == {b"false"}
+    for literal in (None, {}, [1]):
+        with pytest.raises(MrError, match="where"):
+            found(["==", "id", literal])
+    with pytest.raises(MrError, match="is_null"):
+        found(["in", "id", [1, None]])
+
+
 def test_files_that_differ_are_refused(tmp_path):
     pq.write_table(pa.table({"a": [1, 2], "b": [1.0, 2.0]}), tmp_path / "1.parquet")
     for other, word in (({"a": [1]}, "missing"), ({"a": [1], "b": ["x"]}, "another type")):
@@ -518,6 +582,37 @@ def test_files_that_differ_are_refused(tmp_path):
             Loader(document(str(tmp_path)))
         said = str(error.value)
         assert "column b" in said and word in said and "2.parquet" in said
+
+
+def test_times_and_decimals_are_not_just_numbers(tmp_path):
+    kinds = [pa.int64(), pa.timestamp("us"), pa.time64("us"), pa.timestamp("ms"), pa.float64(), pa.decimal128(9, 0)]
+    for one in kinds:
+        pq.write_table(pa.table({"a": pa.array([1, 2], one)}), tmp_path / "1.parquet")
+        for other in kinds:
+            pq.write_table(pa.table({"a": pa.array([3], other)}), tmp_path / "2.parquet")
+            if one == other:
+                with Loader(document(str(tmp_path))) as loader:
+                    assert loader.n_samples == 3
+            else:
+                with pytest.raises(MrError, match="column a is of another type"):
+                    Loader(document(str(tmp_path)))
+
+
+def test_a_null_that_no_mask_could_tell(tmp_path):
+    """Fields are those of the first file: where its column cannot be null there is no mask."""
+    for name, nullable, values in (("1", False, [1, 2]), ("2", True, [3, None])):
+        schema = pa.schema([pa.field("x", pa.int64(), nullable)])
+        pq.write_table(pa.table({"x": values}, schema=schema), tmp_path / f"{name}.parquet")
+    with pytest.raises(MrError, match=r'column "x": row 1 is null') as error, \
+            Loader(document(str(tmp_path), nulls="mask")) as loader:
+        list(loader)
+    assert "2.parquet" in str(error.value) and "mask" in str(error.value)
+    with Loader(document(str(tmp_path), False, batch=4, nulls="fill", fill=7)) as loader:
+        assert next(loader)["x"].tolist() == [1, 2, 3, 7]
+    files = [str(tmp_path / "2.parquet"), str(tmp_path / "1.parquet")]
+    with Loader(document(files, False, batch=4, nulls="mask")) as loader:
+        batch = next(loader)
+        assert batch["x"].tolist() == [3, 0, 1, 2] and batch["x.mask"].tolist() == [1, 0, 1, 1]
 
 
 # ---- Images ------------------------------------------------------------------------------------
@@ -585,6 +680,28 @@ def test_a_file_that_is_rewritten_while_it_is_read(tmp_path):
             assert (batch["x"] == batch["index"]).all()
     said = str(error.value)
     assert "rewritten.parquet" in said and "row group" in said and 'column "x"' in said
+
+
+@pytest.mark.parametrize("how", ["in place", "by another"])
+def test_a_sound_file_that_is_written_while_it_is_read(tmp_path, how):
+    """Its pages are sound and as long as before, and without checksums: only the file tells."""
+    path, other = tmp_path / "again.parquet", tmp_path / "other"
+    for name, first in ((path, 0), (other, 1 << 20)):
+        pq.write_table(pa.table({"x": np.arange(40_000) + first}), name, row_group_size=100,
+                       use_dictionary=False, compression="none")
+    os.utime(path, (1, 1))
+    doc = document(str(path), False, batch=10, fields=["x", "index"])
+    with pytest.raises(MrError, match=r'row group [0-9]+, column "x": the file was written') as error, \
+            Loader(doc, read_ahead_bytes=4096, batches_ahead=1, threads=1) as loader:
+        assert (next(loader)["x"] == np.arange(10)).all()
+        if how == "in place":
+            with open(path, "r+b") as out:
+                out.write(other.read_bytes())
+        else:
+            other.replace(path)
+        for batch in loader:
+            assert (batch["x"] == batch["index"]).all()
+    assert "again.parquet" in str(error.value)
 
 
 def test_a_file_that_is_cut_while_it_is_read(tmp_path):
