@@ -306,7 +306,10 @@ static mr_status parse_leaf(const parser *p, json_t *json, node *out) {
     if (partition) {
         return parse_partition(p, partition, operand, out);
     }
-    int32_t column = mr_pq_find(p->where->file, name);
+    int32_t column = mr_pq_find(p->where->file, name), bytes, path;
+    if (column < 0 && mr_pq_is_bytes_and_path(p->where->file, name, &bytes, &path)) {
+        column = bytes; /* an image goes by the struct's name */
+    }
     if (column < 0) {
         int32_t unused;
         int32_t *none = take(p, (size_t)p->where->file->n_columns, sizeof *none);

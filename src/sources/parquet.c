@@ -104,6 +104,7 @@ typedef struct wanted_column {
     int32_t column; /* in set.columns */
     int32_t first_field, n_fields;
     bool all_numbers; /* of every field each row is one number */
+    bool may_lack;    /* the path beside an image's bytes: where there is none it is empty */
 } wanted_column;
 
 /* Columns that are unpacked together. */
@@ -286,6 +287,7 @@ static void list_wanted(table *t, const mr_wanted *wanted) {
             t->places[f].part = -1;
         }
         own.n_fields = f - own.first_field;
+        own.may_lack = mr_pq_set_is_path(set, c);
         if (any) {
             t->wanted[t->n_wanted++] = own;
         }
@@ -661,8 +663,12 @@ static mr_pq_null_policy null_policy(const table *t, const wanted_column *wanted
     for (int32_t f = wanted->first_field; f < wanted->first_field + wanted->n_fields; f++) {
         mask = mask || t->set.fields[f].field.role == MR_PQ_MASK;
     }
-    return t->params->nulls == MR_PQ_NULL_MASK && !mask ? MR_PQ_NULL_ERROR
-                                                        : (mr_pq_null_policy)t->params->nulls;
+    if (t->params->nulls == MR_PQ_NULL_MASK && !mask) {
+        return MR_PQ_NULL_ERROR;
+    }
+    return t->params->nulls == MR_PQ_NULL_ERROR && wanted->may_lack
+               ? MR_PQ_NULL_FILL
+               : (mr_pq_null_policy)t->params->nulls;
 }
 
 static mr_status decode_columns(const table *t, mr_pq_decoder *decoder, const part_plan *plan,
@@ -678,7 +684,10 @@ static mr_status decode_columns(const table *t, mr_pq_decoder *decoder, const pa
             .group = group->group,
             .column = file->columns[wanted->column],
             .bytes = {bytes.data, bytes.size},
-            .nulls = {.policy = null_policy(t, wanted), .fill = t->params->fill},
+            .nulls = {.policy = null_policy(t, wanted),
+                      .fill = wanted->may_lack ? 0 : t->params->fill,
+                      .rows = group->kept,
+                      .n_rows = group->rows},
             .map = map->mapper ? &map->map : NULL,
         };
         mr_status status = mr_pq_decode(decoder, &job, &own->vectors[c], err);

@@ -116,6 +116,22 @@ static mr_status select_columns(mr_pq_set *set, const mr_pq_set_config *config, 
     return MR_OK;
 }
 
+bool mr_pq_set_is_path(const mr_pq_set *set, int32_t column) {
+    const mr_pq_file *file = set->files[0].file;
+    const char *name = file->columns[set->columns[column]].name;
+    char whole[256];
+    int32_t bytes, path;
+    size_t length = strlen(name);
+    const size_t ending = strlen(".path");
+    if (length <= ending || length >= sizeof whole ||
+        strcmp(name + length - ending, ".path") != 0) {
+        return false;
+    }
+    memcpy(whole, name, length - ending);
+    whole[length - ending] = '\0';
+    return mr_pq_is_bytes_and_path(file, whole, &bytes, &path) && path == set->columns[column];
+}
+
 /* Hugging Face keeps an image or a sound as {bytes, path}: the bytes are the field. */
 static void shorten_name(const mr_pq_file *file, mr_pq_field *field) {
     char name[sizeof field->name];
@@ -327,7 +343,8 @@ mr_status mr_pq_set_open(mr_pq_set *set, const mr_pq_set_config *config, const m
     MR_TRY(read_condition(config->where, &condition.json, err));
     mr_status status = list_groups(set, &condition, err);
     json_decref(condition.json);
-    return status;
+    MR_TRY(status);
+    return mr_pq_set_check_partitions(set, &config->nulls, err);
 }
 
 void mr_pq_set_close(mr_pq_set *set) {

@@ -269,6 +269,29 @@ def test_where(file, condition, holds):
         assert sorted(indices(batches)) == list(range(len(rows)))
 
 
+@pytest.mark.parametrize("order", ["none", "window"])
+def test_nulls_of_rows_that_a_condition_leaves_out_are_no_error(tmp_path, order):
+    path = str(tmp_path / "holes.parquet")
+    rows = [{"id": i, "x": None if i % 7 == 0 else i, "text": None if i % 7 == 0 else f"t{i}",
+             "bag": None if i % 7 == 0 else [i, None if i % 7 == 3 else 1] * (i % 3)} for i in range(200)]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=60, data_page_size=64)
+    for columns, condition, left in (
+            (["id", "x", "text"], ["not_null", "x"], [r for r in rows if r["x"] is not None]),
+            (["bag", "id"], ["in", "id", [1, 2, 4, 194]], [rows[i] for i in (1, 2, 4, 194)])):
+        with Loader(document(path, ORDERS[order], columns=columns, where=condition)) as loader:
+            seen = {int(i): {n: batch[n][slot] for n in columns} for batch in loader
+                    for slot, i in enumerate(batch["id"][:batch.valid])}
+        assert sorted(seen) == [r["id"] for r in left]
+        for row in left:
+            for name in columns:
+                assert same(seen[row["id"]][name], row[name])
+    for columns, condition, null in ((["x"], [">=", "id", 50], 56), (["bag"], ["in", "id", [4, 8, 136]], 136),
+                                     (["bag"], ["in", "id", [4, 8, 133]], 133)):
+        with pytest.raises(MrError, match=f'column "{columns[0]}": row {null} is null'), \
+                Loader(document(path, False, columns=columns, where=condition)) as loader:
+            list(loader)
+
+
 def test_where_reads_no_row_group_that_statistics_rule_out(file):
     doc = document(file, {"window": 3, "lanes": 1}, where=["<", "id", 47], fields=["f"])
     with Loader(doc) as loader:
@@ -574,6 +597,18 @@ def test_values_of_folders_are_compared_as_what_they_are(tmp_path):
         found(["in", "id", [1, None]])
 
 
+def test_a_folder_whose_value_is_null(tmp_path):
+    for name in ("de", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"land={name}").mkdir()
+        pq.write_table(pa.table({"x": [1, 2]}), tmp_path / f"land={name}" / "a.parquet")
+    with pytest.raises(MrError, match="land is null"):
+        Loader(document(str(tmp_path)))
+    for source, wanted in (({"nulls": "fill"}, {b"", b"de"}), ({"where": ["not_null", "land"]}, {b"de"}),
+                           ({"nulls": "fill", "where": ["is_null", "land"]}, {b""})):
+        with Loader(document(str(tmp_path), **source)) as loader:
+            assert {bytes(v) for b in loader for v in b["land"]} == wanted
+
+
 def test_files_that_differ_are_refused(tmp_path):
     pq.write_table(pa.table({"a": [1, 2], "b": [1.0, 2.0]}), tmp_path / "1.parquet")
     for other, word in (({"a": [1]}, "missing"), ({"a": [1], "b": ["x"]}, "another type")):
@@ -634,6 +669,22 @@ def test_images_as_hugging_face_keeps_them(tmp_path):
         for pixels, label in zip(batch["image"], batch["label"]):
             theirs = np.asarray(image.open(io.BytesIO(kept[label]["bytes"])))
             assert pixels.shape == (8, 12, 3) and np.array_equal(pixels, theirs)
+
+
+def test_an_image_without_a_path_or_without_an_image(tmp_path):
+    """Whoever keeps images in memory has no paths; and some rows have no image."""
+    path = str(tmp_path / "images.parquet")
+    kept = [{"bytes": b"abc" * i, "path": None if i % 2 else f"{i}.jpg"} for i in range(9)] + [None]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pq.write_table(pa.table({"image": pa.array(kept, kind), "n": list(range(10))}), path)
+    for where in (["<", "n", 9], ["not_null", "image"], ["not_null", "image.bytes"]):
+        with Loader(document(path, False, columns=["image", "n"], where=where)) as loader:
+            batch = next(loader)
+        assert [bytes(v) for v in batch["image"]][:9] == [b"abc" * i for i in range(9)]
+        assert [bytes(v) for v in batch["image.path"]][:9] == [b"" if i % 2 else b"%d.jpg" % i for i in range(9)]
+    with pytest.raises(MrError, match='column "image.bytes": row 9 is null'), \
+            Loader(document(path, columns=["image"])) as loader:
+        list(loader)
 
 
 # ---- Damage ------------------------------------------------------------------------------------
