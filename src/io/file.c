@@ -309,6 +309,19 @@ bool mr_file_identity(const char *path, int64_t limit, uint64_t out[2]) {
     return mr_extent_identity(&(mr_extent){.path = path, .limit = limit}, out);
 }
 
+bool mr_file_stamp(const char *path, uint64_t out[2]) {
+    struct stat info;
+    if (mr_is_far(path) || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return false; /* what is far is pinned to a version */
+    }
+    const uint64_t words[] = {(uint64_t)info.st_dev, (uint64_t)info.st_ino, (uint64_t)info.st_size,
+                              (uint64_t)info.st_mtim.tv_sec, (uint64_t)info.st_mtim.tv_nsec};
+    mr_hash128 hash = mr_hash(words, sizeof words);
+    out[0] = hash.low;
+    out[1] = hash.high;
+    return true;
+}
+
 bool mr_open_file_identity(int fd, uint64_t out[2]) {
     struct stat info;
     struct statvfs system = {0};

@@ -30,7 +30,11 @@ bool mr_extent_identity(const mr_extent *extent, uint64_t out[2]); /* of its fil
 bool mr_open_file_identity(int fd, uint64_t out[2]);
 bool mr_open_extent_identity(const mr_open_extent *open, uint64_t out[2]);
 
-/* The same for who sees the file under the same path, from the extent's folder on, on another
+/* Likewise, for a look whether a file was written to since: device, inode, size and the time of the
+ * last write, so neither a link nor another owner counts. False: there is no such file here. */
+bool mr_file_stamp(const char *path, uint64_t out[2]);
+
+/* An identity for who sees the file under the same path, from the extent's folder on, on another
  * machine: without the device's number, which is a mount's. False, too, where the file system tells
  * no times. */
 bool mr_extent_identity_abroad(const mr_extent *extent, uint64_t out[2]);

@@ -62,5 +62,7 @@ bool mr_pq_is_bytes_and_path(const mr_pq_file *file, const char *name, int32_t *
     snprintf(member, sizeof member, "%s.path", name);
     *path = mr_pq_find(file, member);
     return *bytes >= 0 && *path >= 0 && file->columns[*bytes].physical == MR_PQ_BYTES &&
-           file->columns[*path].logical == MR_PQ_STRING && file->columns[*bytes].max_rep == 0;
+           (file->columns[*path].logical == MR_PQ_STRING ||
+            file->columns[*path].logical == MR_PQ_NULLS) &&
+           file->columns[*bytes].max_rep == 0;
 }

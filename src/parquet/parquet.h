@@ -205,6 +205,9 @@ typedef struct mr_pq_nulls {
     mr_pq_null_policy policy;
     double fill;           /* for numbers; must be exact in the column's type */
     mr_pq_bytes fill_text; /* for strings and bytes; at least as long as the vector lives */
+    /* Of MR_PQ_NULL_ERROR: rows of the row group, ascending, whose nulls count. NULL: all. */
+    const uint32_t *rows;
+    int64_t n_rows;
 } mr_pq_nulls;
 
 /* What a field shows of a column. */

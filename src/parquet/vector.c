@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/half.h"
 #include "parquet/parts.h"
 
 #define DEFAULT_LIMIT ((int64_t)4 << 30)
@@ -141,32 +142,64 @@ static int64_t row_of(const mr_pq_vector *vector, int32_t depth, int64_t at) {
     return at;
 }
 
-static int64_t first_null_row(const mr_pq_vector *vector) {
+/* Of the row group, from its position in the vector. */
+static int64_t row_at(const mr_pq_vector *vector, int64_t at) {
+    for (int32_t r = vector->n_ranges; r-- > 0;) {
+        if (at >= vector->range_start[r]) {
+            return vector->ranges[r].from + at - vector->range_start[r];
+        }
+    }
+    return at;
+}
+
+static bool counts(const mr_pq_nulls *nulls, int64_t row) {
+    int64_t low = 0, high = nulls->rows ? nulls->n_rows : 0;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (nulls->rows[middle] < row) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return !nulls->rows || (low < nulls->n_rows && nulls->rows[low] == row);
+}
+
+/* The first null of some depth that counts, by its row; INT64_MAX: none does. */
+static int64_t first_null_of(const mr_pq_vector *vector, const mr_pq_nulls *nulls, int32_t depth,
+                             const uint8_t *valid, int64_t n) {
+    const uint8_t *null = valid && n > 0 ? memchr(valid, 0, (size_t)n) : NULL;
+    while (null) {
+        int64_t at = null - valid, row = row_at(vector, row_of(vector, depth, at));
+        if (counts(nulls, row)) {
+            return row;
+        }
+        null = at + 1 < n ? memchr(null + 1, 0, (size_t)(n - at - 1)) : NULL;
+    }
+    return INT64_MAX;
+}
+
+static int64_t first_null_row(const mr_pq_vector *vector, const mr_pq_nulls *nulls) {
     int32_t depth = vector->column->max_rep;
     int64_t first = INT64_MAX;
     for (int32_t d = 0; d <= depth; d++) {
         const uint8_t *valid = d < depth ? vector->list_valid[d] : vector->valid;
         int64_t n = d < depth ? vector->n_lists[d] : vector->n_cells;
-        const uint8_t *null = valid && n > 0 ? memchr(valid, 0, (size_t)n) : NULL;
-        if (null) {
-            int64_t row = row_of(vector, d, null - valid);
-            first = row < first ? row : first;
-        }
+        int64_t row = first_null_of(vector, nulls, d, valid, n);
+        first = row < first ? row : first;
     }
     return first;
 }
 
-static mr_status refuse_null(const mr_pq_chunk_state *state, int64_t first_row) {
+static mr_status refuse_nulls(const mr_pq_chunk_state *state, const mr_pq_nulls *nulls,
+                              int64_t first_row) {
     const mr_pq_vector *vector = state->vector;
-    int64_t at = first_null_row(vector);
-    for (int32_t r = vector->n_ranges; r-- > 0;) {
-        if (at >= vector->range_start[r]) {
-            at = vector->ranges[r].from + at - vector->range_start[r];
-            break;
-        }
+    int64_t at = first_null_row(vector, nulls);
+    if (at == INT64_MAX) {
+        return MR_OK; /* all are in rows that nobody wants */
     }
-    long long row = first_row + at, more = vector->n_nulls - 1;
-    mr_fail(state->err, MR_E_TYPE, "row %lld is null (and %lld more)", row, more);
+    mr_fail(state->err, MR_E_TYPE, "row %lld is null (and %lld more)", (long long)(first_row + at),
+            (long long)vector->n_nulls - 1);
     mr_hint(state->err, "say what nulls become: \"nulls\": \"fill\" or \"mask\"");
     return MR_E_TYPE;
 }
@@ -175,6 +208,7 @@ static mr_status refuse_null(const mr_pq_chunk_state *state, int64_t first_row) 
 static bool fill_bytes(const mr_pq_column *column, double fill, uint8_t out[8]) {
     int64_t whole = fill >= -9.2e18 && fill <= 9.2e18 ? (int64_t)fill : 0;
     float single = (float)fill;
+    uint16_t half;
     switch (column->dtype) {
     case MR_F64:
         memcpy(out, &fill, 8);
@@ -183,8 +217,9 @@ static bool fill_bytes(const mr_pq_column *column, double fill, uint8_t out[8]) 
         memcpy(out, &single, 4);
         return true;
     case MR_F16:
-        memset(out, 0, 2);
-        return fill == 0;
+        half = mr_f16(single);
+        memcpy(out, &half, 2);
+        return true;
     default: {
         size_t size = mr_dtype_size(column->dtype);
         int32_t bits = (int32_t)size * 8;
@@ -296,7 +331,7 @@ mr_status mr_pq_finish(mr_pq_chunk_state *state, const mr_pq_nulls *nulls, int64
         close_lists(vector);
     }
     if (vector->n_nulls > 0 && nulls->policy == MR_PQ_NULL_ERROR) {
-        return refuse_null(state, first_row);
+        MR_TRY(refuse_nulls(state, nulls, first_row));
     }
     MR_TRY(convert_values(state));
     return nulls->policy == MR_PQ_NULL_ERROR ? MR_OK : fill_nulls(state, nulls);

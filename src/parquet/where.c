@@ -5,8 +5,10 @@
  * at all (NaN). For rows the answer is found value by value; for statistics it is a set of answers,
  * since values lie between two bounds. Operators are tables over the four answers, so the two ways
  * cannot disagree about what an operator means. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/json.h"
 #include "kernels/half.h"
@@ -143,9 +145,6 @@ static void set_integer(const mr_pq_column *column, int64_t value, literal *out)
 /* A number with a fraction, or too large for int64, against integers. */
 static void set_real(const mr_pq_column *column, double value, literal *out) {
     const double limit = 9223372036854775808.0; /* 2^63 */
-    double whole = value < 0 ? -(double)(uint64_t)(-value < limit ? -value : 0)
-                             : (double)(uint64_t)(value < limit ? value : 0);
-    whole -= whole > value; /* towards minus infinity */
     if (column->dtype == MR_U64 && value >= limit && value < 2 * limit) {
         out->whole = turned((uint64_t)value); /* a whole number: so large ones have no fraction */
         return;
@@ -154,8 +153,10 @@ static void set_real(const mr_pq_column *column, double value, literal *out) {
         out->side = value < 0 ? -1 : 1;
         return;
     }
-    set_integer(column, (int64_t)whole, out);
-    out->beyond = whole != value;
+    int64_t whole = (int64_t)value;
+    whole -= (double)whole > value; /* towards minus infinity */
+    set_integer(column, whole, out);
+    out->beyond = (double)whole != value;
 }
 
 static mr_status parse_literal(const parser *p, const mr_pq_column *column, json_t *json,
@@ -223,6 +224,30 @@ static uint8_t answer_reals(double a, double b) {
     return a < b ? BELOW : a > b ? ABOVE : a == b ? EQUAL : UNORDERED;
 }
 
+static uint8_t answer_wholes(int64_t a, int64_t b) {
+    return a < b ? BELOW : a > b ? ABOVE : EQUAL;
+}
+
+static uint8_t answer_number(const char *value, json_t *json) {
+    char *whole_end, *real_end;
+    errno = 0;
+    long long whole = strtoll(value, &whole_end, 10);
+    if (*value && !*whole_end && !errno && json_is_integer(json)) {
+        return answer_wholes(whole, json_integer_value(json)); /* however large */
+    }
+    double real = strtod(value, &real_end);
+    return *value && !*real_end ? answer_reals(real, json_number_value(json)) : UNORDERED;
+}
+
+/* true and false as writers spell them. */
+static uint8_t answer_boolean(const char *value, json_t *json) {
+    bool is_true = strcasecmp(value, "true") == 0;
+    if (!is_true && strcasecmp(value, "false") != 0) {
+        return UNORDERED;
+    }
+    return answer_wholes(is_true, json_is_true(json));
+}
+
 /* A value from the path is text; it is a number where it is compared with one. */
 static uint8_t answer_partition(const char *value, json_t *json) {
     if (json_is_string(json)) {
@@ -230,9 +255,23 @@ static uint8_t answer_partition(const char *value, json_t *json) {
         mr_pq_bytes b = {(const uint8_t *)json_string_value(json), json_string_length(json)};
         return answer_texts(a, b);
     }
-    char *end;
-    double number = strtod(value, &end);
-    return *value && !*end ? answer_reals(number, json_number_value(json)) : UNORDERED;
+    return json_is_boolean(json) ? answer_boolean(value, json) : answer_number(value, json);
+}
+
+/* A partition's literals can be of any kind, but for null, objects and arrays. */
+static mr_status check_partition_literals(const parser *p, const node *n, json_t *operand) {
+    bool many = n->op->kind == OP_IN;
+    if (many != json_is_array(operand)) {
+        return malformed(p, "\"in\" takes an array, other operators take one value");
+    }
+    for (size_t i = 0; i < (many ? json_array_size(operand) : 1); i++) {
+        json_t *value = many ? json_array_get(operand, i) : operand;
+        if (!json_is_string(value) && !json_is_number(value) && !json_is_boolean(value)) {
+            return malformed(p, "a column of the folders is compared with a text, a number, true "
+                                "or false; [\"is_null\", NAME] finds nulls");
+        }
+    }
+    return MR_OK;
 }
 
 static mr_status parse_partition(const parser *p, json_t *value, json_t *operand, node *out) {
@@ -242,9 +281,7 @@ static mr_status parse_partition(const parser *p, json_t *value, json_t *operand
         out->constant = json_is_null(value) == op->truth[0];
         return MR_OK;
     }
-    if ((op->kind == OP_IN) != json_is_array(operand)) {
-        return malformed(p, "\"in\" takes an array, other operators take one value");
-    }
+    MR_TRY(check_partition_literals(p, out, operand));
     if (json_is_null(value)) {
         out->constant = NULL_ROW;
         return MR_OK;
@@ -269,7 +306,10 @@ static mr_status parse_leaf(const parser *p, json_t *json, node *out) {
     if (partition) {
         return parse_partition(p, partition, operand, out);
     }
-    int32_t column = mr_pq_find(p->where->file, name);
+    int32_t column = mr_pq_find(p->where->file, name), bytes, path;
+    if (column < 0 && mr_pq_is_bytes_and_path(p->where->file, name, &bytes, &path)) {
+        column = bytes; /* an image goes by the struct's name */
+    }
     if (column < 0) {
         int32_t unused;
         int32_t *none = take(p, (size_t)p->where->file->n_columns, sizeof *none);

@@ -104,6 +104,7 @@ typedef struct wanted_column {
     int32_t column; /* in set.columns */
     int32_t first_field, n_fields;
     bool all_numbers; /* of every field each row is one number */
+    bool may_lack;    /* the path beside an image's bytes: where there is none it is empty */
 } wanted_column;
 
 /* Columns that are unpacked together. */
@@ -175,7 +176,7 @@ static mr_status describe(const void *p, mr_field *fields, int32_t capacity, int
     const mr_type number = {.dtype = MR_I64};
     const mr_type text = {.dtype = MR_U8, .n_dims = 1, .dims = {-1}};
     (void)err;
-    *n_fields = set->n_fields + set->n_partitions + 1;
+    *n_fields = set->n_fields + set->n_partitions + set->has_index;
     for (int32_t i = 0; *n_fields <= capacity && i < set->n_fields; i++) {
         fields[i] =
             (mr_field){.name = set->fields[i].field.name, .type = set->fields[i].field.type};
@@ -185,7 +186,7 @@ static mr_status describe(const void *p, mr_field *fields, int32_t capacity, int
         fields[set->n_fields + i] =
             (mr_field){.name = own->name, .type = own->is_number ? number : text};
     }
-    if (*n_fields <= capacity) {
+    if (set->has_index && *n_fields <= capacity) {
         fields[*n_fields - 1] = (mr_field){"index", number, true};
     }
     return MR_OK;
@@ -286,6 +287,7 @@ static void list_wanted(table *t, const mr_wanted *wanted) {
             t->places[f].part = -1;
         }
         own.n_fields = f - own.first_field;
+        own.may_lack = mr_pq_set_is_path(set, c);
         if (any) {
             t->wanted[t->n_wanted++] = own;
         }
@@ -638,22 +640,62 @@ static mr_status finish_column(const table *t, const part_plan *plan, part *own,
     return MR_OK;
 }
 
+/* The footer tells nothing of the pages of a file that was written to since. */
+static mr_status check_unchanged(const table *t, const mr_pq_set_group *group, mr_error *err) {
+    const mr_pq_set_file *file = &t->set.files[group->file];
+    const wanted_column *first = &t->wanted[t->parts[0].first];
+    uint64_t now[2];
+    if (!file->stamped || !mr_file_stamp(file->path, now) ||
+        memcmp(now, file->stamp, sizeof now) == 0) {
+        return MR_OK;
+    }
+    mr_fail(err, MR_E_CORRUPT,
+            "row group %d, column \"%s\": the file was written anew while it was read",
+            group->group, file->file->columns[file->columns[first->column]].name);
+    mr_hint(err, "start again; write new files beside old ones, and leave those that are read");
+    return MR_E_CORRUPT;
+}
+
+/* A mask is a field, and fields are those of the first file: where it has none, a null is an
+ * error rather than a number that nothing tells from others. */
+static mr_pq_null_policy null_policy(const table *t, const wanted_column *wanted) {
+    bool mask = false;
+    for (int32_t f = wanted->first_field; f < wanted->first_field + wanted->n_fields; f++) {
+        mask = mask || t->set.fields[f].field.role == MR_PQ_MASK;
+    }
+    if (t->params->nulls == MR_PQ_NULL_MASK && !mask) {
+        return MR_PQ_NULL_ERROR;
+    }
+    return t->params->nulls == MR_PQ_NULL_ERROR && wanted->may_lack
+               ? MR_PQ_NULL_FILL
+               : (mr_pq_null_policy)t->params->nulls;
+}
+
 static mr_status decode_columns(const table *t, mr_pq_decoder *decoder, const part_plan *plan,
                                 const mr_block *block, part *own, mr_error *err) {
     const mr_pq_set_group *group = &t->set.groups[block->number];
     const mr_pq_set_file *file = &t->set.files[group->file];
     for (int32_t c = 0; c < plan->n; c++) {
         const mr_bytes bytes = block->bytes[plan->first + c];
-        const column_map *map = &t->maps[t->wanted[plan->first + c].first_field]; /* its values */
+        const wanted_column *wanted = &t->wanted[plan->first + c];
+        const column_map *map = &t->maps[wanted->first_field]; /* its values */
         const mr_pq_job job = {
             .file = file->file,
             .group = group->group,
-            .column = file->columns[t->wanted[plan->first + c].column],
+            .column = file->columns[wanted->column],
             .bytes = {bytes.data, bytes.size},
-            .nulls = {.policy = (mr_pq_null_policy)t->params->nulls, .fill = t->params->fill},
+            .nulls = {.policy = null_policy(t, wanted),
+                      .fill = wanted->may_lack ? 0 : t->params->fill,
+                      .rows = group->kept,
+                      .n_rows = group->rows},
             .map = map->mapper ? &map->map : NULL,
         };
-        MR_TRY(mr_pq_decode(decoder, &job, &own->vectors[c], err));
+        mr_status status = mr_pq_decode(decoder, &job, &own->vectors[c], err);
+        if (status == MR_E_TYPE && t->params->nulls == MR_PQ_NULL_MASK) {
+            mr_hint(err, "the first file's column cannot be null, so there is no mask: name a file "
+                         "first whose can be, or \"nulls\": \"fill\"");
+        }
+        MR_TRY(status);
     }
     return MR_OK;
 }
@@ -666,6 +708,9 @@ static mr_status unpack(const void *state, const mr_block *block, int32_t which,
     }
     const part_plan *plan = &t->parts[which];
     mr_pq_decoder *decoder = NULL;
+    if (which == 0) {
+        MR_TRY(check_unchanged(t, &t->set.groups[block->number], err));
+    }
     part *own = mr_zalloc(1, sizeof *own);
     if (!own) {
         return mr_fail_memory(err, sizeof *own);
@@ -717,11 +762,20 @@ static mr_bytes ragged_row(const table *t, const mr_block *block, int32_t field,
                       (size_t)(rows_of->start[row + 1] - rows_of->start[row])};
 }
 
+/* Of lists of fixed bytes an item is a row of several elements. */
+static size_t item_bytes(const mr_type *type) {
+    size_t bytes = mr_dtype_size(type->dtype);
+    for (int32_t d = 1; d < type->n_dims; d++) {
+        bytes *= (size_t)type->dims[d];
+    }
+    return bytes;
+}
+
 static void point_at(mr_view *view, mr_bytes bytes) {
     static const char nothing[1];
     view->data = (void *)(uintptr_t)(bytes.data ? bytes.data : nothing);
     view->size = bytes.size;
-    view->type.dims[0] = (int64_t)(bytes.size / mr_dtype_size(view->type.dtype));
+    view->type.dims[0] = (int64_t)(bytes.size / item_bytes(&view->type));
 }
 
 static mr_status fill_field(const table *t, const mr_block *block, int32_t field, int64_t row,
@@ -772,7 +826,7 @@ static mr_status fill(const void *state, const mr_block *block, int64_t sample, 
                       mr_error *err) {
     const table *t = state;
     int32_t index = t->set.n_fields + t->set.n_partitions;
-    if (mr_is_wanted(&fields[index])) {
+    if (t->set.has_index && mr_is_wanted(&fields[index])) {
         memcpy(fields[index].data, &sample, sizeof sample);
     }
     fill_partitions(t, sample, fields);
@@ -926,7 +980,7 @@ static bool is_copied(const table *t, int32_t field, const mr_column *to) {
  * to gather. */
 static bool copy_numbers(const table *t, const mr_block *block, int64_t row, int64_t n,
                          const mr_column *columns, int64_t first) {
-    int32_t n_fields = t->set.n_fields + t->set.n_partitions + 1;
+    int32_t n_fields = t->set.n_fields + t->set.n_partitions + t->set.has_index;
     bool others = false;
     for (int32_t f = 0; f < n_fields; f++) {
         const mr_column to = column_from(&columns[f], first);
@@ -1012,7 +1066,9 @@ static int64_t count_in_order(const table *t, const mr_block *const *blocks, con
 
 static mr_status gather_run(const table *t, row_run *run, const int64_t *samples,
                             const mr_column *columns, int64_t first, mr_error *err) {
-    const mr_column index = column_from(&columns[t->set.n_fields + t->set.n_partitions], first);
+    const mr_column nobodys = {.data = NULL},
+                    *last = &columns[t->set.n_fields + t->set.n_partitions];
+    const mr_column index = t->set.has_index ? column_from(last, first) : nobodys;
     find_rows(t, run, samples + first, &index);
     gather_partitions(t, run, columns, first);
     for (int32_t which = 0; which < t->n_parts; which++) {

@@ -128,6 +128,7 @@ mr_status mr_pq_read_footer(const char *path, const mr_pq_keep *keep, mr_pq_set_
     const mr_extent whole = {.path = path, .length = -1, .limit = INT64_MAX};
     uint64_t after[2];
     mr_open_extent file;
+    out->stamped = mr_file_stamp(path, out->stamp);
     out->named = keep->keeper && mr_file_identity(path, INT64_MAX, out->identity);
     if (out->named && find_kept(keep, out, hash)) {
         return MR_OK;
@@ -178,11 +179,13 @@ static mr_status add_file(mr_pq_set *set, const char *folder, int32_t first, int
     const mr_extent nothing = {.path = path, .length = 0, .limit = 0};
     mr_open_extent open;
     set->paths.v[set->paths.n++] = path;
-    set->files[set->n_files].root = folder;
+    mr_pq_set_file *file = &set->files[set->n_files];
+    file->root = folder;
+    file->stamped = mr_file_stamp(path, file->stamp);
     MR_TRY(mr_extent_open(&nothing, &open, err));
     mr_extent_close(&open);
-    return mr_pq_part(&set->files[set->n_files++].file, set->metadata, first, n, open.file_size,
-                      err);
+    set->n_files++;
+    return mr_pq_part(&file->file, set->metadata, first, n, open.file_size, err);
 }
 
 static mr_status add_files(mr_pq_set *set, const char *folder, mr_error *err) {

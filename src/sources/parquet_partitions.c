@@ -65,11 +65,7 @@ static mr_status read_value(const mr_pq_set *set, const mr_pq_set_file *file, co
         return mr_fail(err, MR_E_PARAM, "%s lies in no folder %s=...",
                        set->paths.v[file - set->files], name);
     }
-    if (json_is_null(value) && nulls->policy == MR_PQ_NULL_ERROR) {
-        mr_fail(err, MR_E_TYPE, "%s: %s is null", set->paths.v[file - set->files], name);
-        mr_hint(err, "say what nulls become: \"nulls\": \"fill\" or \"mask\"");
-        return MR_E_TYPE;
-    }
+    out->is_null = json_is_null(value);
     out->text = json_is_null(value) ? "" : json_string_value(value);
     out->number = (int64_t)nulls->fill;
     out->is_number = json_is_null(value) || as_number(out->text, &out->number);
@@ -108,6 +104,21 @@ mr_status mr_pq_set_partitions(mr_pq_set *set, const mr_pq_set_config *config, m
     json_object_foreach(set->files[0].folders, name, value) {
         if (mr_pq_find(set->files[0].file, name) < 0 && is_asked_for(config->columns, name)) {
             MR_TRY(add_partition(set, &config->nulls, name, err));
+        }
+    }
+    return MR_OK;
+}
+
+mr_status mr_pq_set_check_partitions(const mr_pq_set *set, const mr_pq_nulls *nulls,
+                                     mr_error *err) {
+    for (int64_t g = 0; nulls->policy == MR_PQ_NULL_ERROR && g < set->n_groups; g++) {
+        const mr_pq_set_file *file = &set->files[set->groups[g].file];
+        for (int32_t p = 0; p < set->n_partitions; p++) {
+            if (file->values[p].is_null) {
+                mr_fail(err, MR_E_TYPE, "%s: %s is null", file->path, set->partitions[p].name);
+                mr_hint(err, "say what nulls become: \"nulls\": \"fill\" or \"mask\"");
+                return MR_E_TYPE;
+            }
         }
     }
     return MR_OK;

@@ -70,7 +70,12 @@ static mr_status list_files(mr_pq_set *set, const mr_pq_set_config *config, mr_e
 }
 
 /* ---- Columns and fields ---- */
-/* Patterns that mean a folder's column are none of the file's. */
+static bool names_column(const mr_pq_file *file, const char *pattern, int32_t *room) {
+    int32_t n = 0;
+    return mr_pq_select(file, &pattern, 1, room, &n, NULL) == MR_OK;
+}
+
+/* A pattern that fits only a folder's column is none of the file's. */
 static mr_status select_in_file(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err) {
     const mr_pq_file *first = set->files[0].file;
     int32_t n = 0, given = config->columns->n;
@@ -80,7 +85,8 @@ static mr_status select_in_file(mr_pq_set *set, const mr_pq_set_config *config, 
     }
     for (int32_t i = 0; i < given; i++) {
         const char *pattern = config->columns->v[i];
-        if (!mr_pq_set_names_partition(set, pattern)) {
+        if (!mr_pq_set_names_partition(set, pattern) ||
+            names_column(first, pattern, set->columns)) {
             patterns[n++] = pattern;
         }
     }
@@ -108,6 +114,22 @@ static mr_status select_columns(mr_pq_set *set, const mr_pq_set_config *config, 
         }
     }
     return MR_OK;
+}
+
+bool mr_pq_set_is_path(const mr_pq_set *set, int32_t column) {
+    const mr_pq_file *file = set->files[0].file;
+    const char *name = file->columns[set->columns[column]].name;
+    char whole[256];
+    int32_t bytes, path;
+    size_t length = strlen(name);
+    const size_t ending = strlen(".path");
+    if (length <= ending || length >= sizeof whole ||
+        strcmp(name + length - ending, ".path") != 0) {
+        return false;
+    }
+    memcpy(whole, name, length - ending);
+    whole[length - ending] = '\0';
+    return mr_pq_is_bytes_and_path(file, whole, &bytes, &path) && path == set->columns[column];
 }
 
 /* Hugging Face keeps an image or a sound as {bytes, path}: the bytes are the field. */
@@ -146,6 +168,17 @@ static int32_t add_fields(mr_pq_set *set, const mr_pq_set_config *config, int32_
     return n;
 }
 
+static bool has_field(const mr_pq_set *set, const char *name) {
+    bool found = false;
+    for (int32_t i = 0; i < set->n_fields; i++) {
+        found = found || strcmp(set->fields[i].field.name, name) == 0;
+    }
+    for (int32_t i = 0; i < set->n_partitions; i++) {
+        found = found || strcmp(set->partitions[i].name, name) == 0;
+    }
+    return found;
+}
+
 static mr_status list_fields(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err) {
     int32_t n = 0;
     for (int32_t c = 0; c < set->n_columns; c++) {
@@ -158,6 +191,7 @@ static mr_status list_fields(mr_pq_set *set, const mr_pq_set_config *config, mr_
     for (int32_t c = 0; c < set->n_columns; c++) {
         set->n_fields += add_fields(set, config, set->columns[c], set->fields + set->n_fields);
     }
+    set->has_index = !has_field(set, "index");
     return MR_OK;
 }
 
@@ -170,9 +204,23 @@ mr_status mr_pq_set_describe(mr_pq_set *set, const mr_pq_set_config *config, mr_
 }
 
 /* ---- The other files must have the same columns ---- */
+/* Numbers that mean a time or a fraction are not just numbers. */
+static mr_pq_logical meaning_of(const mr_pq_column *column) {
+    switch (column->logical) {
+    case MR_PQ_DATE:
+    case MR_PQ_TIME:
+    case MR_PQ_TIMESTAMP:
+    case MR_PQ_DECIMAL:
+        return column->logical;
+    default:
+        return MR_PQ_NO_LOGICAL;
+    }
+}
+
 static bool same_column(const mr_pq_column *a, const mr_pq_column *b) {
     return a->dtype == b->dtype && a->items == b->items && a->max_rep == b->max_rep &&
-           a->per_second == b->per_second && a->scale == b->scale && !b->refused;
+           a->per_second == b->per_second && a->scale == b->scale &&
+           meaning_of(a) == meaning_of(b) && !b->refused;
 }
 
 static mr_status map_columns(mr_pq_set *set, int64_t i, mr_error *err) {
@@ -295,7 +343,8 @@ mr_status mr_pq_set_open(mr_pq_set *set, const mr_pq_set_config *config, const m
     MR_TRY(read_condition(config->where, &condition.json, err));
     mr_status status = list_groups(set, &condition, err);
     json_decref(condition.json);
-    return status;
+    MR_TRY(status);
+    return mr_pq_set_check_partitions(set, &config->nulls, err);
 }
 
 void mr_pq_set_close(mr_pq_set *set) {

@@ -25,7 +25,7 @@ typedef struct mr_pq_partition {
 typedef struct mr_pq_partition_value {
     const char *text;
     int64_t number;
-    bool is_number;
+    bool is_number, is_null;
 } mr_pq_partition_value;
 
 /* Where what is found out about files is kept for the next run. */
@@ -42,7 +42,8 @@ typedef struct mr_pq_set_file {
     json_t *folders;               /* what the path says: see mr_pq_partitions */
     mr_pq_partition_value *values; /* of the set's partitions */
     uint64_t identity[2];          /* when the footer was read */
-    bool named;                    /* there is an identity */
+    uint64_t stamp[2];             /* likewise, of mr_file_stamp */
+    bool named, stamped;           /* there is an identity, a stamp */
 } mr_pq_set_file;
 
 /* A row group with rows that are wanted. */
@@ -65,6 +66,7 @@ typedef struct mr_pq_set {
     int32_t n_fields;
     mr_pq_partition *partitions;
     int32_t n_partitions;
+    bool has_index; /* a row's number is a field, since no column is called so */
     mr_pq_set_group *groups;
     int64_t n_groups;
     int64_t samples;
@@ -83,6 +85,9 @@ typedef struct mr_pq_set_config {
 
 /* The first file's schema alone, for the fields. */
 mr_status mr_pq_set_describe(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err);
+
+/* Whether a column of the set is the path in a {bytes, path} of Hugging Face's. */
+bool mr_pq_set_is_path(const mr_pq_set *set, int32_t column);
 
 /* All files, and the rows. The fields must be those of an earlier description, or NULL. */
 mr_status mr_pq_set_open(mr_pq_set *set, const mr_pq_set_config *config, const mr_pq_set *described,

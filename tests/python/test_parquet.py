@@ -441,6 +441,25 @@ def test_nulls_are_filled():
             ours.decode(0, 0, reader.FILL, 1e6)
 
 
+def test_nulls_of_half_precision_are_filled():
+    table = pa.table({"h": pa.array([np.float16(1.5), None], pa.float16())})
+    with Reader(write(table)) as ours:
+        for fill in (0, 2.5, -0.1, 1e6, float("nan")):
+            v = ours.decode(0, 0, reader.FILL, fill).contents
+            with np.errstate(over="ignore"):
+                expected = np.array([1.5, fill], np.float64).astype(np.float16)
+            assert np.array_equal(reader._array(v.values, 2, np.float16), expected, equal_nan=True)
+
+
+def test_a_literal_at_the_end_of_int64():
+    table = pa.table({"i": pa.array([-2 ** 63, -2 ** 63 + 1, 0, 2 ** 63 - 1])})
+    with Reader(write(table)) as ours:
+        for op, literal, expected in (("==", -2.0 ** 63, [1, 0, 0, 0]), ("<", -2.0 ** 63, [0] * 4),
+                                      (">=", -2.0 ** 63, [1] * 4), ("<", 2.0 ** 63, [1] * 4),
+                                      (">", -0.5, [0, 0, 1, 1]), ("<=", -1e19, [0] * 4)):
+            assert ours.where(0, [op, "i", literal])[1].tolist() == [bool(b) for b in expected]
+
+
 def test_lists_of_one_length_are_dense():
     values = np.arange(3000 * 64, dtype=np.float32).reshape(3000, 64)
     table = pa.table({"v": pa.FixedSizeListArray.from_arrays(values.reshape(-1), 64)})

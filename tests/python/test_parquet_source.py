@@ -109,6 +109,40 @@ def test_only_wanted_columns(file, columns):
     assert "nosuch" in str(error.value)
 
 
+@pytest.mark.parametrize("order", ["none", "window"])
+def test_lists_of_bytes_of_a_fixed_length(tmp_path, order):
+    """UUIDs in lists, for one: an item is a row of bytes, in lists of any length and of one."""
+    path, rng = str(tmp_path / "fixed.parquet"), np.random.default_rng(1)
+    kept = {"bag": [[rng.bytes(5) for _ in range(i % 4)] for i in range(90)],
+            "pair": [[rng.bytes(16), rng.bytes(16)] for i in range(90)],
+            "named": [[("k", rng.bytes(3))] * (i % 3) for i in range(90)]}
+    kinds = {"bag": pa.list_(pa.binary(5)), "pair": pa.list_(pa.binary(16)),
+             "named": pa.map_(pa.string(), pa.binary(3))}
+    pq.write_table(pa.table({n: pa.array(kept[n], kinds[n]) for n in kept}), path, row_group_size=40)
+    widths = {"bag": 5, "pair": 16, "named.value": 3}
+    for ragged in (False, True):
+        with Loader(document(path, ORDERS[order], batch=8, ragged=ragged,
+                             fields=[*widths, "index"])) as loader:
+            for batch in loader:
+                for slot, index in enumerate(batch["index"][:batch.valid]):
+                    for name, width in widths.items():
+                        items = kept[name.split(".")[0]][index]
+                        theirs = [v[1] if name == "named.value" else v for v in items]
+                        assert batch[name][slot].shape == (len(theirs), width)
+                        assert batch[name][slot].tobytes() == b"".join(theirs)
+
+
+def test_a_column_that_is_called_index(tmp_path):
+    path = str(tmp_path / "own.parquet")
+    pq.write_table(pa.table({"index": [30, 10, 20], "x": [1, 2, 3]}), path)
+    for order in (False, {"window": 2}):
+        with Loader(document(path, order, batch=3)) as loader:
+            batch = next(loader)
+            assert sorted(zip(batch["x"].tolist(), batch["index"].tolist())) == [(1, 30), (2, 10), (3, 20)]
+    with Loader(document(path, False, batch=3, columns=["x"], fields=["x", "index"])) as loader:
+        assert next(loader)["index"].tolist() == [0, 1, 2]
+
+
 def test_less_is_read_for_fewer_columns(file):
     def bytes_read(columns):
         with Loader(document(file, {"window": 3, "lanes": 1}, columns=columns)) as loader:
@@ -233,6 +267,29 @@ def test_where(file, condition, holds):
         for batch in batches:
             compare(batch, rows, ["id", "text", "f"])
         assert sorted(indices(batches)) == list(range(len(rows)))
+
+
+@pytest.mark.parametrize("order", ["none", "window"])
+def test_nulls_of_rows_that_a_condition_leaves_out_are_no_error(tmp_path, order):
+    path = str(tmp_path / "holes.parquet")
+    rows = [{"id": i, "x": None if i % 7 == 0 else i, "text": None if i % 7 == 0 else f"t{i}",
+             "bag": None if i % 7 == 0 else [i, None if i % 7 == 3 else 1] * (i % 3)} for i in range(200)]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=60, data_page_size=64)
+    for columns, condition, left in (
+            (["id", "x", "text"], ["not_null", "x"], [r for r in rows if r["x"] is not None]),
+            (["bag", "id"], ["in", "id", [1, 2, 4, 194]], [rows[i] for i in (1, 2, 4, 194)])):
+        with Loader(document(path, ORDERS[order], columns=columns, where=condition)) as loader:
+            seen = {int(i): {n: batch[n][slot] for n in columns} for batch in loader
+                    for slot, i in enumerate(batch["id"][:batch.valid])}
+        assert sorted(seen) == [r["id"] for r in left]
+        for row in left:
+            for name in columns:
+                assert same(seen[row["id"]][name], row[name])
+    for columns, condition, null in ((["x"], [">=", "id", 50], 56), (["bag"], ["in", "id", [4, 8, 136]], 136),
+                                     (["bag"], ["in", "id", [4, 8, 133]], 133)):
+        with pytest.raises(MrError, match=f'column "{columns[0]}": row {null} is null'), \
+                Loader(document(path, False, columns=columns, where=condition)) as loader:
+            list(loader)
 
 
 def test_where_reads_no_row_group_that_statistics_rule_out(file):
@@ -510,6 +567,48 @@ def test_columns_in_folders_are_chosen_and_compared(hive):
         assert sorted(indices(loader)) == list(range(120))
 
 
+def test_a_pattern_may_name_columns_of_files_and_of_folders(hive):
+    with Loader(document(str(hive), columns=["*"])) as loader:
+        assert set(next(loader)) == {"x", "year", "land"}
+    with Loader(document(str(hive), columns=["[xy]*"])) as loader:
+        assert set(next(loader)) == {"x", "year"}
+
+
+def test_values_of_folders_are_compared_as_what_they_are(tmp_path):
+    for name in ("id=9007199254740992", "id=9007199254740993", "id=-5"):
+        for flag in ("True", "false"):
+            part = tmp_path / name / f"flag={flag}"
+            part.mkdir(parents=True)
+            pq.write_table(pa.table({"x": [1]}), part / "a.parquet")
+
+    def found(condition):
+        with Loader(document(str(tmp_path), False, where=condition)) as loader:
+            return [(i, bytes(f)) for b in loader
+                    for i, f in zip(b["id"][:b.valid].tolist(), b["flag"])]
+    assert {i for i, _ in found(["==", "id", 9007199254740993])} == {9007199254740993}
+    assert {i for i, _ in found(["in", "id", [9007199254740992, -5]])} == {9007199254740992, -5}
+    assert {i for i, _ in found(["<", "id", 0.5])} == {-5}
+    assert {f for _, f in found(["==", "flag", True])} == {b"True"}
+    assert {f for _, f in found(["!=", "flag", True])} == {b"false"}
+    for literal in (None, {}, [1]):
+        with pytest.raises(MrError, match="where"):
+            found(["==", "id", literal])
+    with pytest.raises(MrError, match="is_null"):
+        found(["in", "id", [1, None]])
+
+
+def test_a_folder_whose_value_is_null(tmp_path):
+    for name in ("de", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"land={name}").mkdir()
+        pq.write_table(pa.table({"x": [1, 2]}), tmp_path / f"land={name}" / "a.parquet")
+    with pytest.raises(MrError, match="land is null"):
+        Loader(document(str(tmp_path)))
+    for source, wanted in (({"nulls": "fill"}, {b"", b"de"}), ({"where": ["not_null", "land"]}, {b"de"}),
+                           ({"nulls": "fill", "where": ["is_null", "land"]}, {b""})):
+        with Loader(document(str(tmp_path), **source)) as loader:
+            assert {bytes(v) for b in loader for v in b["land"]} == wanted
+
+
 def test_files_that_differ_are_refused(tmp_path):
     pq.write_table(pa.table({"a": [1, 2], "b": [1.0, 2.0]}), tmp_path / "1.parquet")
     for other, word in (({"a": [1]}, "missing"), ({"a": [1], "b": ["x"]}, "another type")):
@@ -518,6 +617,37 @@ def test_files_that_differ_are_refused(tmp_path):
             Loader(document(str(tmp_path)))
         said = str(error.value)
         assert "column b" in said and word in said and "2.parquet" in said
+
+
+def test_times_and_decimals_are_not_just_numbers(tmp_path):
+    kinds = [pa.int64(), pa.timestamp("us"), pa.time64("us"), pa.timestamp("ms"), pa.float64(), pa.decimal128(9, 0)]
+    for one in kinds:
+        pq.write_table(pa.table({"a": pa.array([1, 2], one)}), tmp_path / "1.parquet")
+        for other in kinds:
+            pq.write_table(pa.table({"a": pa.array([3], other)}), tmp_path / "2.parquet")
+            if one == other:
+                with Loader(document(str(tmp_path))) as loader:
+                    assert loader.n_samples == 3
+            else:
+                with pytest.raises(MrError, match="column a is of another type"):
+                    Loader(document(str(tmp_path)))
+
+
+def test_a_null_that_no_mask_could_tell(tmp_path):
+    """Fields are those of the first file: where its column cannot be null there is no mask."""
+    for name, nullable, values in (("1", False, [1, 2]), ("2", True, [3, None])):
+        schema = pa.schema([pa.field("x", pa.int64(), nullable)])
+        pq.write_table(pa.table({"x": values}, schema=schema), tmp_path / f"{name}.parquet")
+    with pytest.raises(MrError, match=r'column "x": row 1 is null') as error, \
+            Loader(document(str(tmp_path), nulls="mask")) as loader:
+        list(loader)
+    assert "2.parquet" in str(error.value) and "mask" in str(error.value)
+    with Loader(document(str(tmp_path), False, batch=4, nulls="fill", fill=7)) as loader:
+        assert next(loader)["x"].tolist() == [1, 2, 3, 7]
+    files = [str(tmp_path / "2.parquet"), str(tmp_path / "1.parquet")]
+    with Loader(document(files, False, batch=4, nulls="mask")) as loader:
+        batch = next(loader)
+        assert batch["x"].tolist() == [3, 0, 1, 2] and batch["x.mask"].tolist() == [1, 0, 1, 1]
 
 
 # ---- Images ------------------------------------------------------------------------------------
@@ -539,6 +669,22 @@ def test_images_as_hugging_face_keeps_them(tmp_path):
         for pixels, label in zip(batch["image"], batch["label"]):
             theirs = np.asarray(image.open(io.BytesIO(kept[label]["bytes"])))
             assert pixels.shape == (8, 12, 3) and np.array_equal(pixels, theirs)
+
+
+def test_an_image_without_a_path_or_without_an_image(tmp_path):
+    """Whoever keeps images in memory has no paths; and some rows have no image."""
+    path = str(tmp_path / "images.parquet")
+    kept = [{"bytes": b"abc" * i, "path": None if i % 2 else f"{i}.jpg"} for i in range(9)] + [None]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pq.write_table(pa.table({"image": pa.array(kept, kind), "n": list(range(10))}), path)
+    for where in (["<", "n", 9], ["not_null", "image"], ["not_null", "image.bytes"]):
+        with Loader(document(path, False, columns=["image", "n"], where=where)) as loader:
+            batch = next(loader)
+        assert [bytes(v) for v in batch["image"]][:9] == [b"abc" * i for i in range(9)]
+        assert [bytes(v) for v in batch["image.path"]][:9] == [b"" if i % 2 else b"%d.jpg" % i for i in range(9)]
+    with pytest.raises(MrError, match='column "image.bytes": row 9 is null'), \
+            Loader(document(path, columns=["image"])) as loader:
+        list(loader)
 
 
 # ---- Damage ------------------------------------------------------------------------------------
@@ -585,6 +731,28 @@ def test_a_file_that_is_rewritten_while_it_is_read(tmp_path):
             assert (batch["x"] == batch["index"]).all()
     said = str(error.value)
     assert "rewritten.parquet" in said and "row group" in said and 'column "x"' in said
+
+
+@pytest.mark.parametrize("how", ["in place", "by another"])
+def test_a_sound_file_that_is_written_while_it_is_read(tmp_path, how):
+    """Its pages are sound and as long as before, and without checksums: only the file tells."""
+    path, other = tmp_path / "again.parquet", tmp_path / "other"
+    for name, first in ((path, 0), (other, 1 << 20)):
+        pq.write_table(pa.table({"x": np.arange(40_000) + first}), name, row_group_size=100,
+                       use_dictionary=False, compression="none")
+    os.utime(path, (1, 1))
+    doc = document(str(path), False, batch=10, fields=["x", "index"])
+    with pytest.raises(MrError, match=r'row group [0-9]+, column "x": the file was written') as error, \
+            Loader(doc, read_ahead_bytes=4096, batches_ahead=1, threads=1) as loader:
+        assert (next(loader)["x"] == np.arange(10)).all()
+        if how == "in place":
+            with open(path, "r+b") as out:
+                out.write(other.read_bytes())
+        else:
+            other.replace(path)
+        for batch in loader:
+            assert (batch["x"] == batch["index"]).all()
+    assert "again.parquet" in str(error.value)
 
 
 def test_a_file_that_is_cut_while_it_is_read(tmp_path):

@@ -195,5 +195,42 @@ def test_tables_of_others(tmp_path):
     assert list(pipeline.types) == ["i", "x"]
     with pytest.raises(ValueError, match="column a, row 1: null"):
         mr.arrow(pa.table({"a": [1, None]}))
-    with pytest.raises(TypeError, match="column s is struct"):
-        mr.arrow(pa.table({"s": [{"a": 1}, {"a": 2}]}))
+    with pytest.raises(TypeError, match="column s is month_day"):
+        mr.arrow(pa.table({"s": pa.array([(1, 2, 3)], pa.month_day_nano_interval())}))
+    with pytest.raises(ValueError, match="column s.a, row 2: null"):
+        mr.arrow(pa.table({"s": [[{"a": 1}], [], [{"a": 2}, {"a": None}]]}))
+    with pytest.raises(ValueError, match="two columns"):
+        mr.arrow(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]))
+
+
+def test_tables_of_others_have_the_fields_of_files(tmp_path):
+    """Whatever is nested in what: the same names and values as mr.parquet gives."""
+    n = 40
+    rows = pa.table({
+        "text": pa.array([f"é{i}" * (i % 3) for i in range(n)], pa.string_view()),
+        "fixed": pa.array([b"%02d" % i for i in range(n)], pa.binary(2)),
+        "words": [["a" * k for k in range(i % 4)] for i in range(n)],
+        "deep": [[[[i, k] for k in range(i % 2)], []] * (i % 3) for i in range(n)],
+        "member": [{"a": i, "b": {"c": f"x{i}", "d": [i / 2] * (i % 3)}} for i in range(n)],
+        "named": pa.array([[(f"k{k}", k * 1.5) for k in range(i % 3)] for i in range(n)],
+                          pa.map_(pa.string(), pa.float64())),
+        "ids": pa.array([[b"abc"] * (i % 3) for i in range(n)], pa.list_(pa.binary(3))),
+        "exact": pa.array([i * 10 ** 16 + 1 for i in range(n)], pa.decimal128(38, 0)),
+        "image": [{"bytes": bytes([i]) * i, "path": None if i % 2 else f"{i}.png"} for i in range(n)],
+        "word": pa.array([f"w{i % 5}" for i in range(n)]).dictionary_encode()})
+    path = tmp_path / "a.parquet"
+    pq.write_table(rows.set_column(0, "text", rows["text"].cast(pa.string())), path, row_group_size=17)
+
+    def values(pipeline):
+        with pipeline.shuffle(False).batch(7).loader(epochs=1) as loader:
+            return {name: [b[name][i].tolist() for b in batches for i in range(b.valid)]
+                    for batches in [list(loader)] for name in batches[0].keys()}
+    ours, theirs = values(mr.parquet(path, ragged=True)), values(mr.arrow(pa.concat_tables(
+        [rows.slice(0, 3), rows.slice(3, 20), rows.slice(23)])))
+    assert set(ours) == set(theirs) >= {"deep.lengths1", "member.b.d", "named.key.lengths", "image.path"}
+    for name in ours:
+        assert ours[name] == theirs[name], name
+    dense = pa.table({"pair": [[1, 2], [3, 4], [5, 6]], "same": ["a", "b", "ccc"], "bag": [[1], [2], []]})
+    assert [kind[1] for kind in mr.arrow(dense).types.values()] == [(2,), (-1,), (-1,)]
+    assert values(mr.arrow(dense)) == {"pair": [[1, 2], [3, 4], [5, 6]], "same": [[97], [98], [99] * 3],
+                                       "bag": [[1], [2], []]}
