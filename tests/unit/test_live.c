@@ -249,6 +249,40 @@ TEST(a_consumer_waits_and_can_be_told_to_stop) {
     mr_pipeline_free(pipeline);
 }
 
+/* Once the consumer waits, if it does so soon. */
+static void *write_the_rest(void *unused) {
+    usleep(50000);
+    for (uint32_t i = 0; i < PARTITIONS; i++) {
+        append(i, 8, 10, 0);
+    }
+    return unused;
+}
+
+/* What is left at the end of a stream is less than a step, and comes while somebody waits. */
+TEST(a_last_step_that_is_short_and_late_is_delivered) {
+    char before[64];
+    mr_error err = MR_ERROR_INIT;
+    mr_pipeline *pipeline = NULL;
+    mr_batch *batch = NULL;
+    snprintf(before, sizeof before, "%s", folder);
+    snprintf(folder, sizeof folder, "%s", fixture_folder());
+    for (uint32_t i = 0; i < PARTITIONS; i++) {
+        append(i, 0, 8, 0);
+    }
+    mr_loader *loader = open_run(&(request){.source = ", \"until\": 10"}, &pipeline, &err);
+    pthread_t writer;
+    pthread_create(&writer, NULL, write_the_rest, NULL);
+    CHECK_INT(mr_loader_next(loader, &batch, &err), ==, MR_OK);
+    pthread_join(writer, NULL);
+    CHECK_INT(mr_batch_size(batch), ==, PARTITIONS * 10);
+    mr_batch_unref(batch);
+    CHECK_INT(mr_loader_next(loader, &batch, &err), ==, MR_END);
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+    fixture_remove(folder);
+    snprintf(folder, sizeof folder, "%s", before);
+}
+
 /* ---- With rehearsal ---- */
 TEST(half_of_each_batch_was_seen_before) {
     run(&whole, &(request){.source = until, .rest = rehearse});
