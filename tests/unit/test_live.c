@@ -318,6 +318,28 @@ TEST(ranks_that_rehearse_make_the_same_batches) {
     check_ranks(rehearse, 3, &whole);
 }
 
+TEST(a_size_in_bytes_is_a_number_of_samples) {
+    static const char *const wrong[] = {"\"bytes\": 1000", "\"sample_bytes\": 10",
+                                        "\"size\": 7, \"bytes\": 1000, \"sample_bytes\": 10",
+                                        "\"bytes\": 10, \"sample_bytes\": 1000", "\"share\": 0.5"};
+    run(&part, &(request){.source = until,
+                          .rest = ", \"rehearse\": {\"bytes\": \"40KB\", \"sample_bytes\": 200}"});
+    run(&other, &(request){.source = until, .rest = ", \"rehearse\": {\"size\": 200}"});
+    CHECK_INT(part.status, ==, MR_END);
+    check_same_from(&other, 0, &part);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char json[300];
+        mr_error err = MR_ERROR_INIT;
+        mr_pipeline *pipeline = NULL;
+        snprintf(
+            json, sizeof json,
+            "{\"source\": {\"segments\": {\"path\": \"x\", \"follow\": true}}, \"rehearse\": {%s}}",
+            wrong[i]);
+        CHECK_INT(mr_pipeline_parse(&pipeline, json, strlen(json), NULL, &err), ==, MR_E_PARAM);
+        CHECK_HAS(err.hint, "sample_bytes");
+    }
+}
+
 TEST(every_policy_runs) {
     static const char *const policies[] = {"class_balanced", "cbrs",   "gdumb",
                                            "fixed_rate",     "recent", "priority"};
