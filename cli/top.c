@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "clock.h"
 #include "text.h"
@@ -84,6 +85,41 @@ static void erase(mr_top *top) {
     top->drawn = 0;
 }
 
+/* Seconds since the newest entry, where its time is one of the clock; below 0: it is not. */
+static double age_of(int64_t newest) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return newest > 0 ? (double)now.tv_sec + 1e-9 * (double)(now.tv_nsec - newest) : -1;
+}
+
+/* What came in and went out since the last look, and what became of the rest. */
+static void draw_rates(mr_top *top, const mr_stream_stats *s) {
+    mr_stats stats = {.size = (uint32_t)sizeof stats};
+    char in[32], out[32], text[160];
+    double now = mr_clock(), passed = now - top->stream_at;
+    mr_loader_stats(top->loader, &stats);
+    int n = snprintf(
+        text, sizeof text, "%-20s %10s/s  %s/s out", "stream, in",
+        mr_text_rate(in, sizeof in, passed > 0 ? (double)(s->entries - top->entries) / passed : 0),
+        mr_text_rate(out, sizeof out,
+                     passed > 0 ? (double)(stats.samples - top->samples) / passed : 0));
+    if (s->left_out > 0) {
+        n += snprintf(text + n, sizeof text - (size_t)n, ", %.1f %% left out",
+                      100 * (double)s->left_out / (double)(s->entries > 0 ? s->entries : 1));
+    }
+    if (s->spilled > 0) {
+        n += snprintf(text + n, sizeof text - (size_t)n, ", %lld spilled", (long long)s->spilled);
+    }
+    if (age_of(s->newest) >= 0) {
+        snprintf(text + n, sizeof text - (size_t)n, ", newest %.3g s old", age_of(s->newest));
+    }
+    put_line(top, text);
+    top->drawn++;
+    top->stream_at = now;
+    top->entries = s->entries;
+    top->samples = stats.samples;
+}
+
 /* How the run stands to the stream that it follows, if it does. */
 static void draw_stream(mr_top *top, int room) {
     mr_stream_stats s = {.size = (uint32_t)sizeof s};
@@ -101,6 +137,9 @@ static void draw_stream(mr_top *top, int room) {
     snprintf(text + n, sizeof text - (size_t)n, ", starved %.1f s", (double)s.starved_ns * 1e-9);
     put_line(top, text);
     top->drawn++;
+    if (top->drawn < room) {
+        draw_rates(top, &s);
+    }
 }
 
 /* Requests to servers: bytes a second since the last look, how many are under way. */
@@ -177,7 +216,7 @@ void mr_top_begin(mr_top *top, const mr_loader *loader, bool table, const char *
                   mr_progress *warn) {
     *top = (mr_top){.loader = loader, .table = table, .metrics = metrics, .warn = warn};
     top->in_place = mr_terminal(stderr);
-    top->next = top->looked_at = mr_clock();
+    top->next = top->looked_at = top->stream_at = mr_clock();
 }
 
 void mr_top_update(mr_top *top) {

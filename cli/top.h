@@ -19,6 +19,8 @@ typedef struct mr_top {
     int drawn;        /* lines of the table on the terminal now */
     double looked_at; /* at requests to servers, and bytes that had come by then */
     int64_t received;
+    double stream_at; /* likewise at a stream: entries and samples by then */
+    int64_t entries, samples;
 } mr_top;
 
 /* A file that cannot be written ends no run: it is said once, and tried again. */

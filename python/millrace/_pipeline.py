@@ -306,7 +306,7 @@ class Pipeline:
 
     # ---- Streams ----
 
-    def rehearse(self, size, **parameters):
+    def rehearse(self, size=0, **parameters):
         """Shows samples of a stream again: each batch is mixed with some of a buffer of `size` of those
         seen before. parameters: those of "rehearse" in the document (docs/streams.md), share=0.5,
         policy="class_balanced" for instance. Batches have two more fields: is_replay, and weight."""

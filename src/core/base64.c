@@ -20,7 +20,11 @@ void mr_base64_encode(const unsigned char *bytes, size_t size, char *out) {
         uint32_t bits = (uint32_t)bytes[i] << 16 | (two ? (uint32_t)bytes[i + 1] << 8 : 0);
         *out++ = letters[bits >> 18];
         *out++ = letters[bits >> 12 & 63];
-        *out++ = two ? letters[bits >> 6 & 63] : '=';
+        *out = '=';
+        if (two) {
+            *out = letters[bits >> 6 & 63];
+        }
+        out++;
         *out++ = '=';
     }
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,10 +45,12 @@ static mr_status read_id(mr_stream_folder *folder, mr_error *err) {
 }
 
 /* Whole or not there: it gets its name by a link, which only the first of several makers can make.
- */
+ * Threads, and processes of several machines, may have one number: luck tells them apart. */
 static mr_status create_id(const mr_stream_folder *folder, uint64_t id, mr_error *err) {
-    char temporary[40], text[24];
-    snprintf(temporary, sizeof temporary, "stream.%ld", (long)getpid());
+    char temporary[64], text[24];
+    uint64_t luck = 0;
+    (void)getrandom(&luck, sizeof luck, 0);
+    snprintf(temporary, sizeof temporary, "stream.%ld.%016" PRIx64, (long)getpid(), luck);
     int n = snprintf(text, sizeof text, "%016" PRIx64 "\n", id);
     int fd = openat(folder->dir, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     bool made = fd >= 0 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;

@@ -282,7 +282,9 @@ static bool restore_pending(mr_rehearsal *b, reading *r, mr_error *err) {
     for (uint64_t i = 0; i < r->pending; i++) {
         mr_offer offer = {.step = (int64_t)get(r), .id = get(r), .label = (int64_t)get(r)};
         offer.value = get_double(r);
-        if (get(r) != 0 || get(r) != 0 || mr_rehearsal_offer(b, &offer, err) < 0) {
+        bool is_padded = get(r) == 0;
+        is_padded = get(r) == 0 && is_padded;
+        if (!is_padded || mr_rehearsal_offer(b, &offer, err) < 0) {
             return false;
         }
     }
@@ -318,7 +320,7 @@ mr_status mr_rehearsal_restore(mr_rehearsal **out, const unsigned char *bytes, s
                                mr_error *err) {
     reading r = {.at = bytes};
     *out = NULL;
-    if (size < (HEAD + 1) * ROW || get(&r) != MAGIC) {
+    if (size < (size_t)(HEAD + 1) * ROW || get(&r) != MAGIC) {
         return no_state(err);
     }
     mr_rehearsal_options o = {.policy = (mr_rehearsal_policy)get(&r)};

@@ -19,9 +19,25 @@ static const mr_param rehearse_rows[] = {
     {.name = "size",
      .kind = MR_PARAM_INT,
      .offset = offsetof(mr_rehearse, size),
-     .min = 1,
+     .fallback = "0",
+     .min = 0,
      .max = (double)MR_REHEARSAL_MAX,
-     .doc = "How many samples the buffer keeps."},
+     .doc = "How many samples the buffer keeps; 0: as many as `bytes` says."},
+    {.name = "bytes",
+     .kind = MR_PARAM_BYTES,
+     .offset = offsetof(mr_rehearse, bytes),
+     .fallback = "0",
+     .min = 0,
+     .max = 0x1p60,
+     .doc = "In place of size: how many bytes of samples the buffer keeps, each counted as "
+            "sample_bytes."},
+    {.name = "sample_bytes",
+     .kind = MR_PARAM_BYTES,
+     .offset = offsetof(mr_rehearse, sample_bytes),
+     .fallback = "0",
+     .min = 0,
+     .max = 0x1p40,
+     .doc = "For bytes: how large a sample is, or is on average."},
     {.name = "share",
      .kind = MR_PARAM_FLOAT,
      .offset = offsetof(mr_rehearse, share),
@@ -100,6 +116,24 @@ const mr_param *mr_rehearse_params(void) {
     return rehearse_rows;
 }
 
+/* Entries are of any size, and what is kept shall not depend on which came first: so a number of
+ * bytes is a number of samples, known from the start. */
+static mr_status find_size(mr_rehearse *r, mr_error *err) {
+    int64_t size = r->bytes > 0 && r->sample_bytes > 0 ? r->bytes / r->sample_bytes : r->size;
+    bool contradicts = r->bytes > 0 && r->size > 0 && r->size != size;
+    if (contradicts || size < 1 || size > MR_REHEARSAL_MAX ||
+        (r->bytes > 0) != (r->sample_bytes > 0)) {
+        mr_error_at_json(err, r->bytes > 0 ? "$.rehearse.bytes" : "$.rehearse.size");
+        mr_fail(err, MR_E_PARAM, "a rehearsal buffer has 1 to %lld samples",
+                (long long)MR_REHEARSAL_MAX);
+        mr_hint(err,
+                "write \"size\": 20000, or \"bytes\": \"2GB\" and \"sample_bytes\": \"100KB\"");
+        return MR_E_PARAM;
+    }
+    r->size = size;
+    return MR_OK;
+}
+
 mr_status mr_rehearse_read(mr_rehearse *out, json_t *value, mr_error *err) {
     *out = (mr_rehearse){.on = false};
     if (!value) {
@@ -113,6 +147,7 @@ mr_status mr_rehearse_read(mr_rehearse *out, json_t *value, mr_error *err) {
     }
     MR_TRY(mr_params_fill(rehearse_rows, value, "$.rehearse", "rehearse", NULL, out, err));
     out->on = true;
+    MR_TRY(find_size(out, err));
     if (out->least_size > out->size) {
         mr_error_at_json(err, "$.rehearse.least_size");
         return mr_fail(err, MR_E_PARAM, "the buffer never has so many samples");

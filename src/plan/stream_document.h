@@ -13,7 +13,7 @@
 typedef enum mr_rehearse_enter { MR_ENTER_RAW, MR_ENTER_CACHED } mr_rehearse_enter;
 
 typedef struct mr_rehearse {
-    int64_t size, lag, classes, memory, least_size;
+    int64_t size, bytes, sample_bytes, lag, classes, memory, least_size;
     double share, rate, samples_per_insert, slack;
     int32_t policy, enter; /* mr_rehearse_enter */
     bool on;

@@ -101,6 +101,39 @@ static void put_count(FILE *out, int64_t n, const char *one, const char *many) {
     fprintf(out, "%lld %s, ", (long long)n, n == 1 ? one : many);
 }
 
+static double number_of(const json_t *object, const char *name) {
+    return json_number_value(json_object_get(object, name));
+}
+
+/* How the run stood to the stream that it followed, when it ended. */
+static void put_stream(FILE *out, const mr_summary *s) {
+    const json_t *stream = json_object_get(s->trace->end, "stream");
+    double seconds = s->seconds > 0 ? s->seconds : 1;
+    double entries = number_of(stream, "entries"), age = number_of(stream, "age_ns");
+    double left_out = number_of(stream, "left_out"), behind = number_of(stream, "behind");
+    if (!stream) {
+        return;
+    }
+    fprintf(out, "  the stream: %.0f entries read, %.0f/s in, %.0f samples/s out", entries,
+            entries / seconds, (double)s->samples / seconds);
+    if (behind >= 0) {
+        fprintf(out, ", behind by %.0f", behind);
+    }
+    if (left_out > 0) {
+        fprintf(out, ", %.1f %% left out", 100 * left_out / fmax(entries, left_out));
+    }
+    if (number_of(stream, "spilled") > 0) {
+        fprintf(out, ", %.0f spilled", number_of(stream, "spilled"));
+    }
+    if (number_of(stream, "received") > 0) {
+        fprintf(out, ", %.0f had from other ranks", number_of(stream, "received"));
+    }
+    if (age >= 0) {
+        fprintf(out, ", the newest %.3g s old", age * 1e-9);
+    }
+    fprintf(out, "\n");
+}
+
 static void put_translated(FILE *out, const mr_summary *s) {
     mr_translated as;
     if (mr_translated_make(s, &as)) {
@@ -140,6 +173,7 @@ static void put_report(FILE *out, const mr_summary *s) {
     put_table(out, s);
     fprintf(out, "\n");
     put_batches(out, s);
+    put_stream(out, s);
     put_slowest(out, s);
     mr_function_table_put(out, &s->functions);
     const json_t *counters = json_object_get(s->trace->end, "counters");

@@ -284,3 +284,31 @@ def test_a_cache_among_the_ops_says_where_samples_enter(tmp_path):
     kept = source.rehearse(size=50, enter="cached").batch(10)
     plain = delivered(source.rehearse(size=50).batch(10))
     assert len(plain) > 15 and delivered(kept.cache()) == delivered(kept) == plain
+
+
+@pytest.mark.skipif(not hasattr(mr, "redis_stream"), reason="this build has no hiredis")
+def test_ranks_read_for_each_other_over_redis(tmp_path, redis):
+    """Each rank its own partition; what it delivers is what it would deliver alone, and the log says who left."""
+    for p in range(2):
+        with streams.Writer(tmp_path / "s", p, sync="never") as stream:
+            for i in range(300):
+                stream.append(bytes([p, i % 256]) * (i % 40 + 1), label=i % 3)
+    pipeline = (mr.segments(str(tmp_path / "s"), follow=True, until=300).rehearse(size=80, enter="cached").seed(2)
+                .batch(20))
+    together, counts = [None, None], [None, None]
+
+    def run(rank):
+        with pipeline.loader(world=2, rank=rank, fabric=redis) as loader:
+            together[rank] = [[bytes(v) for v in batch["value"]] for batch in loader]
+            counts[rank] = loader.stream()
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for rank in range(2):
+        with pipeline.loader(world=2, rank=rank) as loader:
+            assert [[bytes(v) for v in batch["value"]] for batch in loader] == together[rank]
+    assert [c["entries"] for c in counts] == [300, 300]
+    assert counts[0]["received"] > 50 and counts[0]["sent"] > 50

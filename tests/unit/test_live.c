@@ -249,6 +249,40 @@ TEST(a_consumer_waits_and_can_be_told_to_stop) {
     mr_pipeline_free(pipeline);
 }
 
+/* Once the consumer waits, if it does so soon. */
+static void *write_the_rest(void *unused) {
+    usleep(50000);
+    for (uint32_t i = 0; i < PARTITIONS; i++) {
+        append(i, 8, 10, 0);
+    }
+    return unused;
+}
+
+/* What is left at the end of a stream is less than a step, and comes while somebody waits. */
+TEST(a_last_step_that_is_short_and_late_is_delivered) {
+    char before[64];
+    mr_error err = MR_ERROR_INIT;
+    mr_pipeline *pipeline = NULL;
+    mr_batch *batch = NULL;
+    snprintf(before, sizeof before, "%s", folder);
+    snprintf(folder, sizeof folder, "%s", fixture_folder());
+    for (uint32_t i = 0; i < PARTITIONS; i++) {
+        append(i, 0, 8, 0);
+    }
+    mr_loader *loader = open_run(&(request){.source = ", \"until\": 10"}, &pipeline, &err);
+    pthread_t writer;
+    pthread_create(&writer, NULL, write_the_rest, NULL);
+    CHECK_INT(mr_loader_next(loader, &batch, &err), ==, MR_OK);
+    pthread_join(writer, NULL);
+    CHECK_INT(mr_batch_size(batch), ==, PARTITIONS * 10);
+    mr_batch_unref(batch);
+    CHECK_INT(mr_loader_next(loader, &batch, &err), ==, MR_END);
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+    fixture_remove(folder);
+    snprintf(folder, sizeof folder, "%s", before);
+}
+
 /* ---- With rehearsal ---- */
 TEST(half_of_each_batch_was_seen_before) {
     run(&whole, &(request){.source = until, .rest = rehearse});
@@ -282,6 +316,28 @@ TEST(a_rehearsing_run_goes_on_from_its_state) {
 TEST(ranks_that_rehearse_make_the_same_batches) {
     check_ranks(rehearse, 2, &whole);
     check_ranks(rehearse, 3, &whole);
+}
+
+TEST(a_size_in_bytes_is_a_number_of_samples) {
+    static const char *const wrong[] = {"\"bytes\": 1000", "\"sample_bytes\": 10",
+                                        "\"size\": 7, \"bytes\": 1000, \"sample_bytes\": 10",
+                                        "\"bytes\": 10, \"sample_bytes\": 1000", "\"share\": 0.5"};
+    run(&part, &(request){.source = until,
+                          .rest = ", \"rehearse\": {\"bytes\": \"40KB\", \"sample_bytes\": 200}"});
+    run(&other, &(request){.source = until, .rest = ", \"rehearse\": {\"size\": 200}"});
+    CHECK_INT(part.status, ==, MR_END);
+    check_same_from(&other, 0, &part);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char json[300];
+        mr_error err = MR_ERROR_INIT;
+        mr_pipeline *pipeline = NULL;
+        snprintf(
+            json, sizeof json,
+            "{\"source\": {\"segments\": {\"path\": \"x\", \"follow\": true}}, \"rehearse\": {%s}}",
+            wrong[i]);
+        CHECK_INT(mr_pipeline_parse(&pipeline, json, strlen(json), NULL, &err), ==, MR_E_PARAM);
+        CHECK_HAS(err.hint, "sample_bytes");
+    }
 }
 
 TEST(every_policy_runs) {

@@ -17,7 +17,7 @@ static redis_server server;
 static char url[64];
 
 static void append(uint32_t partition, int64_t from, int64_t end) {
-    unsigned char value[600];
+    unsigned char value[4200];
     char key[32];
     mr_stream_options options = MR_STREAM_OPTIONS_INIT;
     mr_stream_writer *writer = NULL;
@@ -26,7 +26,7 @@ static void append(uint32_t partition, int64_t from, int64_t end) {
     options.id = 11;
     CHECK_INT(mr_stream_writer_open(&writer, folder, &options, NULL), ==, MR_OK);
     for (int64_t i = from; writer && i < end; i++) {
-        size_t size = 16 + (size_t)((uint64_t)i * 2654435761u % 500);
+        size_t size = 16 + (size_t)((uint64_t)i * 2654435761u % 4000);
         for (size_t k = 0; k < size; k++) {
             value[k] = (unsigned char)((size_t)i + k * 7 + 31 * partition);
         }
@@ -199,6 +199,28 @@ TEST(every_policy_and_pace_is_the_same_over_a_fabric) {
         ", \"remainder\": \"drop\", \"rehearse\": {\"size\": 100, \"samples_per_insert\": 2}"};
     for (size_t i = 0; i < sizeof rests / sizeof *rests; i++) {
         check_world(&(rank_run){.rest = rests[i], .fabric = url, .world = 2});
+    }
+}
+
+/* What the clock decided is in the journal: who follows that without a fabric delivers the same. */
+TEST(what_the_clock_decides_is_the_same_over_a_fabric) {
+    static const char *const rests[] = {
+        ", \"pace\": {\"early\": \"thin\", \"most_waiting\": 60}, \"rehearse\": {\"size\": 100}",
+        ", \"pace\": {\"early\": \"drop_oldest\", \"most_waiting\": 100}",
+        ", \"pace\": {\"late\": \"fill\", \"patience\": 0}, \"rehearse\": {\"size\": 100}"};
+    for (size_t i = 0; i < sizeof rests / sizeof *rests; i++) {
+        char journal[100];
+        snprintf(journal, sizeof journal, "%s/journal%d", folder, (int)i);
+        rank_run like = {.rest = rests[i], .fabric = url, .world = 2, .journal = journal};
+        run_world(&like);
+        for (uint32_t r = 0; r < 2; r++) { /* rank 0 goes on deciding, so it is the first */
+            begin(&alone[r], &like, r);
+            alone[r].fabric = NULL;
+            run(&alone[r]);
+            check_rank(&ranks[r], &alone[r]);
+        }
+        CHECK_INT(ranks[0].n, >, 3);
+        CHECK(i == 1 || ranks[0].stream.sent > 0); /* dropping leaves whole rounds */
     }
 }
 

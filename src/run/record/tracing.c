@@ -188,19 +188,35 @@ static int32_t *fused_lengths(const mr_loader *loader) {
     return lengths;
 }
 
+/* How old the newest entry was, where its time is one of the clock; -1: it is not. */
+static int64_t age_of(int64_t newest) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t age = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - newest;
+    return newest > 0 && age >= 0 ? age : -1;
+}
+
 /* NULL where it follows none. */
 static json_t *stream_json(const mr_loader *loader) {
     mr_stream_stats s = {.size = (uint32_t)sizeof s};
     if (mr_loader_stream(loader, &s) != MR_OK) {
         return NULL;
     }
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "entries",
-                     (json_int_t)s.entries, "bytes", (json_int_t)s.bytes, "missing",
-                     (json_int_t)s.missing, "behind", (json_int_t)s.behind, "replayed",
-                     (json_int_t)s.replayed, "left_out", (json_int_t)s.left_out, "filled",
-                     (json_int_t)s.filled, "kept", (json_int_t)s.kept, "starved_ns",
-                     (json_int_t)s.starved_ns, "spilled", (json_int_t)s.spilled, "received",
-                     (json_int_t)s.received, "sent", (json_int_t)s.sent);
+    const struct {
+        const char *name;
+        int64_t value;
+    } figures[] = {{"entries", s.entries},       {"bytes", s.bytes},
+                   {"missing", s.missing},       {"behind", s.behind},
+                   {"replayed", s.replayed},     {"left_out", s.left_out},
+                   {"filled", s.filled},         {"kept", s.kept},
+                   {"starved_ns", s.starved_ns}, {"spilled", s.spilled},
+                   {"received", s.received},     {"sent", s.sent},
+                   {"newest_ns", s.newest},      {"age_ns", age_of(s.newest)}};
+    json_t *object = json_object();
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        json_object_set_new(object, figures[i].name, json_integer((json_int_t)figures[i].value));
+    }
+    return object;
 }
 
 /* NULL where nothing lies on servers. */

@@ -728,6 +728,7 @@ static mr_status decide_now(mr_live *live, int64_t reach, mr_rate_decision *out,
     view.chosen = count_chosen(live, rate->keep, live->position, reach, drops, &passed);
     mr_status status = mr_decisions_next(live->decisions, &view, out, &live->until, err);
     live->before = thins ? reach : live->position + take - 1;
+    live->before = live->before < live->end ? live->before : live->end - 1; /* the last is short */
     if (status == MR_LATER && rate->keep > keep) {
         live->until = view.now; /* more is chosen now: ask again */
     }

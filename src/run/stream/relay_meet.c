@@ -107,7 +107,7 @@ mr_status mr_relay_meet(mr_relay *x, mr_error *err) {
     bool met = all && x->class->collect(x->link, &own, sizeof own, all, why);
     mr_status status = met ? compare(all, x->config.world, err)
                            : mr_fail(err, MR_E_IO, "the ranks have not found each other: %s", why);
-    if (status == MR_OK) {
+    if (met && status == MR_OK) {
         know(x, all, &own);
     }
     mr_free(all);

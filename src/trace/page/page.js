@@ -92,6 +92,9 @@
         tile("busy", share(kind("sample").total, workerTime), percent(Math.min(1, share(kind("sample").total, workerTime))), "of the workers' time on samples"),
         tile("p50", kind("sample").p50, time(kind("sample").p50), "a sample, median"),
         read.count > 0 && tile("read_rate", share(read.bytes_in, run.seconds), bytes(share(read.bytes_in, run.seconds)) + "/s", "read"),
+        run.stream && tile("entries", run.stream.entries, count(share(run.stream.entries, run.seconds)) + "/s", "entries of the stream" +
+          (run.stream.behind >= 0 ? `, behind by ${count(run.stream.behind)}` : "") + (run.stream.left_out > 0 ? `, ${count(run.stream.left_out)} left out` : "") +
+          (run.stream.spilled > 0 ? `, ${count(run.stream.spilled)} spilled` : "") + (run.stream.age_ns >= 0 ? `, the newest ${time(run.stream.age_ns * 1e-9)} old` : "")),
         tile("spans", run.spans, count(run.spans), run.dropped ? `spans, ${count(run.dropped)} dropped` : "spans, none dropped")));
   };
 
