@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ranks gain that send each other what they keep; writes docs/benchmarks_fabric.md.
 
-    bench/fabric.py [BUILD] [MB] [ROUNDS] [--namespaces] [--only-namespaces]
+    bench/fabric.py [BUILD] [MB] [ROUNDS] [--namespaces] [--only=TABLE]
 
 Open MPI on this machine, through shared memory; --namespaces: also MPICH over TCP between network namespaces, one for each
 rank, whose links (veth) carry 1 GB/s (tc tbf). That needs root, ip, tc and mpirun.mpich; where it cannot be made it is left out.
---only-namespaces: that table alone, to the terminal.
+--only: a table alone, to the terminal: four, store, moves, ranks, simulated, namespaces.
 
 Storage is slowed down to 100 MB/s for all ranks together (preload/throttle.c). An epoch after the first is the difference
 between a run of 1 epoch and one of several; all kinds take turns. Figures are those of the fastest round, which was disturbed
@@ -111,7 +111,8 @@ def run(data, ranks, share, fabric, times, throttle):
     # mpirun forwards pieces of lines, and mixes those of several ranks
     own_file = f'exec "$0" "$@" >{path}.${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}'
     command += ["sh", "-c", own_file, f"{build}/millrace", "run", path,
-                "--json", "--quiet", "--no-digest", "--threads", "1", "--io", "pread", "--reads", "4", "--epochs", str(times)]
+                "--json", "--quiet", "--no-digest", "--threads", "1", "--epochs", str(times)]
+    command += ["--io", "pread", "--reads", "4"] if throttle else []  # which can be slowed down
     command += ["--fabric", fabric] if fabric and fabric != STORE else []
     before = cpu_seconds()
     done = subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
@@ -127,11 +128,12 @@ def run(data, ranks, share, fabric, times, throttle):
 
 
 def later_epoch(data, ranks, share, fabric, throttle):
-    one, many = (run(data, ranks, share, fabric, times, throttle) for times in (1, data.epochs))
-    later = [(b - a) / (data.epochs - 1) for a, b in zip(one, many)]
+    epochs = data.epochs if throttle and not fabric else 4 * data.epochs  # short ones many times
+    one, many = (run(data, ranks, share, fabric, times, throttle) for times in (1, epochs))
+    later = [(b - a) / (epochs - 1) for a, b in zip(one, many)]
     # What was read beyond the whole dataset, once: a rank tells its figures when it is done, and may read for others after that,
     # so those of a short run lack some of the first reading.
-    later[1] = max(0, many[1] - data.bytes) / (data.epochs - 1)
+    later[1] = max(0, many[1] - data.bytes) / (epochs - 1)
     return later
 
 
@@ -168,7 +170,7 @@ def four_ranks(data, has_links):
 
 def against_store(data):
     """In pairs, one after the other: whoever else uses the machine disturbs both."""
-    yield "\n## Against a warm store on this machine: an epoch after the first, 4 ranks, pairs in turns\n"
+    yield f"\n## Against a warm store on this machine: an epoch after the first, 4 ranks, pairs in turns; load {os.getloadavg()[0]:.1f}\n"
     yield "| | s an epoch | CPU s | speed against the store | by CPU |"
     yield "|---|---|---|---|---|"
     rows = {"a store of this machine": STORE, "`strict` over MPI": "mpi", "`local` over MPI": "mpi"}
@@ -194,7 +196,7 @@ def what_moves(folder):
 def over_links(folder):
     """Files of 1 MB as they are: what is measured is to be the links and the engine, not the cost of many small messages on two CPUs."""
     global start
-    data = Data(folder, "large", 128, 1_000_000, 8, 9)
+    data = Data(folder, "large", 128, 1_000_000, 8, 5)
     try:
         with namespaces(4):
             start = in_namespaces
@@ -256,26 +258,28 @@ def machine():
             "CPU seconds of all ranks / CPUs): on a machine that others use seconds are longer than it; bytes, messages and CPU seconds hardly differ.\n")
 
 
-def page(folder):
+def tables(folder):
+    """By name: what makes them, in the page's order."""
     n = megabytes * 10 // 512 * 512  # whole batches of 2, 4 and 8 ranks: every epoch has every file
-    data = Data(folder, "data", n, 100_000, 64, 9)
+    data = Data(folder, "data", n, 100_000, 64, 7)
+    return {"four": lambda: four_ranks(data, False), "store": lambda: against_store(data), "moves": lambda: what_moves(folder),
+            "ranks": lambda: by_ranks(data), "simulated": lambda: simulated(folder), "namespaces": lambda: over_links(folder)}
+
+
+def page(folder):
     yield "# Ranks that send each other what they keep, measured\n"
     yield "Made by `bench/fabric.py` (`./dev bench fabric`): Open MPI through shared memory, " + machine()
-    yield from four_ranks(data, False)
-    yield from against_store(data)
-    yield from what_moves(folder)
-    yield from by_ranks(data)
-    yield from simulated(folder)
-    if "--namespaces" in sys.argv:
-        yield from over_links(folder)
+    for name, table in tables(folder).items():
+        if name != "namespaces" or "--namespaces" in sys.argv:
+            yield from table()
 
 
 def main():
-    only = "--only-namespaces" in sys.argv
+    only = next((word.removeprefix("--only=") for word in sys.argv if word.startswith("--only=")), None)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-D_GNU_SOURCE", f"{here}/preload/throttle.c", "-o", f"{folder}/throttle.so",
                         "-ldl"], check=True)
-        text = "\n".join(over_links(folder) if only else page(folder)) + "\n"
+        text = "\n".join(tables(folder)[only]() if only else page(folder)) + "\n"
     if not only:
         with open(f"{here}/../docs/benchmarks_fabric.md", "w") as out:
             out.write(text)

@@ -50,8 +50,10 @@ static void foresee(peers_rig *r, int32_t rank, const uint8_t *bytes, size_t n) 
 }
 
 static void note_gift(const head *h, const uint8_t *body, size_t size) {
-    if ((h->kind == GIVE || h->kind == PUSH) && n_gifts < MOST) {
-        gifts[n_gifts++] = (given){h->item, size, mr_hash(body, size)};
+    const mr_hash128 hash = mr_hash(body, size);
+    bool is_whole = h->hash[0] == hash.low && h->hash[1] == hash.high;
+    if ((h->kind == GIVE || h->kind == PUSH) && is_whole && n_gifts < MOST) {
+        gifts[n_gifts++] = (given){h->item, size, hash};
     }
 }
 

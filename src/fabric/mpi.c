@@ -14,7 +14,7 @@
 
 #include <errno.h>
 #include <mpi.h>
-#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEADS = 16, CHANNELS = 4096, END_TAG = 2 * CHANNELS + 1 };
+enum { HEADS = 16, CHANNELS = 4096, END_TAG = 2 * CHANNELS + 1, LONGEST_END = 30 /* s */ };
 
 /* Bytes of a piece, and how many a body may have: Open MPI cannot tell more than 65,536 messages
  * apart that are on their way between two ranks. */
@@ -76,6 +76,7 @@ static struct {
     int channels;
     farewell *farewells; /* of all ranks */
     char said;
+    int status; /* of the process that ends */
 } process = {.busy = ATOMIC_FLAG_INIT};
 
 /* Held for as long as a call of MPI takes; rarely is there more than one who wants it. */
@@ -167,17 +168,23 @@ static void be_silent(void) {
 }
 
 /* All ranks are at the end: what MPI still has to do is done soon, or never. */
-static void *end_at_last(void *status) {
-    const struct timespec longest = {30, 0};
-    nanosleep(&longest, NULL);
+static void end_at_last(int signal) {
+    (void)signal;
+    _exit(process.status);
+}
+
+static void end_in_any_case(int status) {
+    const struct sigaction action = {.sa_handler = end_at_last};
+    process.status = status;
     fflush(NULL);
-    _exit((int)(intptr_t)status);
+    if (sigaction(SIGALRM, &action, NULL) == 0) {
+        alarm(LONGEST_END);
+    }
 }
 
 /* A process that ends without it makes mpirun end the others. */
 static void finalize(int status, void *unused) {
     int over = 0;
-    pthread_t watch;
     (void)unused;
     if (process.pid != getpid() || process.broken || MPI_Finalized(&over) != MPI_SUCCESS || over) {
         return;
@@ -187,11 +194,12 @@ static void finalize(int status, void *unused) {
             return;
         }
         be_silent();
-        if (pthread_create(&watch, NULL, end_at_last, (void *)(intptr_t)status) == 0) {
-            pthread_detach(watch);
-        }
+        end_in_any_case(status);
     }
     MPI_Finalize();
+    if (process.has_comm) {
+        alarm(0);
+    }
 }
 
 /* ---- MPI itself ---- */
