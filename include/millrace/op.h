@@ -306,9 +306,13 @@ typedef struct mr_op_class {
      * are for a mask beside an image, which goes where the image goes and keeps its numbers. */
     void (*spare_mask)(void *params);
 
-    /* (optional) What others call it, separated by blanks: told to whoever writes that. Capitals and
-     * underscores do not matter. */
+    /* (optional) What others call it, separated by blanks: told to whoever writes that. Capitals
+     * and underscores do not matter. */
     const char *also;
+
+    /* (optional) What is allowed and yet probably a mistake in these parameters, with what to write
+     * instead: a sentence for the log; NULL: nothing. */
+    const char *(*doubt)(const void *params);
 } mr_op_class;
 
 #define MR_OP_HEADER .abi = MR_OP_ABI, .size = (uint32_t)sizeof(mr_op_class)

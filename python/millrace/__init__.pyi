@@ -75,7 +75,7 @@ class Loader:
     @property
     def n_samples(self) -> int: ...
     @property
-    def classes(self) -> list[str]: ...
+    def classes(self) -> list[str] | Any: ...  # of several fields a dictionary
     def classes_of(self, field: str) -> list[str]: ...
     def digest(self) -> str: ...
     def stats(self) -> dict[str, Any]: ...
@@ -779,6 +779,14 @@ class Pipeline:
 
         Parameters:
             alpha: Of the Beta(alpha, alpha) that a sample's own share is drawn from: 1 is uniform, less is nearer to 0 or 1. Default: 1."""
+    def multi_hot(self, classes: int, dtype: Literal["float32", "uint8", "int64"] = 'float32', *, field: str | Sequence[str] | None = None) -> Pipeline:
+        """Turns the class numbers of a sample into one row of zeros with a one for each.
+
+        Equal to scikit-learn's MultiLabelBinarizer, with classes 0 to classes - 1, in another element type. Lists may differ in length, and be empty; a number may come twice. A number that is no class is an error of the sample.
+
+        Parameters:
+            classes: How many classes there are; numbers go from 0 to one less.
+            dtype: Element type of the output. Default: "float32"."""
     def normalize(self, mean: float | Sequence[float] = [0], std: float | Sequence[float] = [1], dtype: Literal["float32", "float16", "bfloat16", "uint8"] = 'float32', layout: Literal["chw", "hwc"] = 'chw', *, field: str | Sequence[str] | None = None) -> Pipeline:
         """Turns bytes into normalised numbers: (byte / 255 - mean) / std.
 

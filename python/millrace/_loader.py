@@ -72,6 +72,7 @@ class Ragged:
         dims = [int(d) for d in shapes.max(axis=0)] if len(self) else [0] * shapes.shape[1]
         if length is not None:
             dims[0] = _whole_number("length", length, 0)
+        _check_filling(value, np.asarray(self.values[:0]).dtype)
         dense = _filled(self.values, (len(self), *dims), value, self.values.dtype)
         mask = _filled(self.values, dense.shape, False)
         for i, part in enumerate(self):
@@ -88,6 +89,15 @@ class Ragged:
 
     def __repr__(self):
         return f"Ragged({len(self)} samples, {len(self.values)} values of {self.values.dtype})"
+
+
+def _check_filling(value, dtype):
+    """A number that the values' type cannot hold would be another one."""
+    if dtype.kind not in "biu":
+        return
+    if int(value) != value or not (dtype.kind == "b" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max):
+        raise ValueError(f"the values are {dtype}, which cannot be filled up with {value!r}: choose a whole number "
+                         'that fits, or cast them in the pipeline: .cast("float32", field=...)')
 
 
 class Batch(dict):
@@ -611,9 +621,14 @@ class Loader(_accelerate.Told):
     @property
     def classes(self):
         """Names of the classes of label, in the order of their numbers: folders, or names in a list or table.
-        Where there is no field label: of the only field that has classes. Empty where labels are not names,
-        or where several fields have classes: classes_of() tells of each."""
-        return self._opened().classes("")
+        Where there is no field label: of the only field that has classes, or of several a dictionary, by
+        field. Empty where labels are not names. classes_of() tells of any field."""
+        names = self._opened().classes("")
+        if not names:
+            fields = {name: self._opened().classes(name) for name, _ in self.pipeline._compiled.fields}
+            found = {name: classes for name, classes in fields.items() if classes}
+            return found if len(found) > 1 else names
+        return names
 
     def classes_of(self, field):
         """The same of a field, label or another."""

@@ -25,10 +25,16 @@ def _number(name):
 
 
 def _from_environment():
+    """Where both are set they count: a rank that is none of its world is a mistake, and reading everything in
+    its place would be another."""
     for rank_name, world_name in _PAIRS:
         rank, world = _number(rank_name), _number(world_name)
         if rank is not None and world is not None and rank < world:
             return rank, world
+        if os.environ.get(rank_name) and os.environ.get(world_name):
+            raise ValueError(f"{rank_name}={os.environ[rank_name]} and {world_name}={os.environ[world_name]} are no rank "
+                             "and world: ranks count from 0 to one less than the world. Set both, or pass rank=... and "
+                             "world=...")
     return None
 
 

@@ -59,6 +59,22 @@ static mr_status check(void *params, mr_error *err) {
     return MR_OK;
 }
 
+/* Of bytes: means and deviations of an image of 0 to 1 are below 1. */
+static const char *doubt(const void *params) {
+    const normalize_params *p = params;
+    bool large = false;
+    for (int32_t i = 0; i < p->mean.n; i++) {
+        large = large || p->mean.v[i] > 2.0;
+    }
+    for (int32_t i = 0; i < p->std.n; i++) {
+        large = large || p->std.v[i] > 10.0;
+    }
+    return large
+               ? "mean and std seem to be of values from 0 to 255: they are of values from 0 to 1, "
+                 "so divide them by 255"
+               : NULL;
+}
+
 /* The type of one image of a stack, which has a dimension before the others. */
 static mr_type without_stack(const mr_type *in) {
     mr_type image = *in;
@@ -259,6 +275,7 @@ static const mr_example examples[] = {
 
 const mr_op_class mr_op_normalize = {
     MR_OP_HEADER,
+    .doubt = doubt,
     .name = "normalize",
     .summary = "Turns bytes into normalised numbers: (byte / 255 - mean) / std.",
     .doc =

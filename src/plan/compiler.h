@@ -94,6 +94,7 @@ mr_status mr_order_ops(mr_compiler *c);
 mr_status mr_add_warning(mr_compiler *c, const char *text);
 /* Random ops that were probably meant to draw alike. */
 mr_status mr_warn_of_twins(mr_compiler *c);
+mr_status mr_warn_of_doubts(mr_compiler *c);
 mr_status mr_warn_of_left_behind(mr_compiler *c); /* after mr_compile_fields */
 
 /* ---- pipeline_unnamed.c ---- */

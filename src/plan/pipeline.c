@@ -39,6 +39,7 @@ static mr_status compile_chain(mr_compiler *c, json_t *document) {
     MR_TRY(mr_check_kinds(c));
     MR_TRY(mr_warn_of_twins(c));
     MR_TRY(mr_warn_of_unnamed_masks(c));
+    MR_TRY(mr_warn_of_doubts(c));
     MR_TRY(mr_find_fused(c));
     MR_TRY(mr_compile_fields(c));
     MR_TRY(mr_warn_of_left_behind(c));

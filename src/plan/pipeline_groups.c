@@ -155,3 +155,17 @@ mr_status mr_warn_of_twins(mr_compiler *c) {
     }
     return MR_OK;
 }
+
+/* ---- Parameters that are probably a mistake ---- */
+mr_status mr_warn_of_doubts(mr_compiler *c) {
+    const mr_pipeline *p = c->pipeline;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const mr_op_class *op = p->ops[i].class;
+        const char *doubt =
+            op->doubt && p->ops[i].params && !is_told(p, i) ? op->doubt(p->ops[i].params) : NULL;
+        char text[512];
+        snprintf(text, sizeof text, "%s: %s", op->name, doubt ? doubt : "");
+        MR_TRY(doubt ? mr_add_warning(c, text) : MR_OK);
+    }
+    return MR_OK;
+}

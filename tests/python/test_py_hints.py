@@ -239,3 +239,13 @@ def test_what_others_call_it_is_nothing_of_ours():
         names = [table["name"] for table in _tables.TABLES[kind]]
         also = [word for table in _tables.TABLES[kind] for word in table["also"].split()]
         assert len(set(also)) == len(also) and not {w.replace("_", "") for w in also} & {n.replace("_", "") for n in names}
+
+
+def test_means_of_bytes_are_told(caplog):
+    images = mr.files(PHOTOS).decode_image().resize([8, 8])
+    with caplog.at_level("WARNING", "millrace"):
+        images.normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225]).loader().close()
+        images.normalize().loader().close()
+        assert "normalize" not in caplog.text
+        images.normalize(mean=[123.7, 116.3, 103.5], std=[58.4, 57.1, 57.4]).loader().close()
+    assert "normalize: mean and std seem to be of values from 0 to 255" in caplog.text

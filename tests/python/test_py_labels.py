@@ -344,7 +344,7 @@ def test_classes_are_folders_or_names(folder, tmp_path):
     with mr.files(path=folder, labels=write_table(folder, ".csv", rows={**ROWS, "label": [1, 2, 3, 4]})).loader() as loader:
         assert loader.classes == [] and loader.classes_of("kind") == sorted(set(ROWS["kind"]))
     with mr.files(path=folder, labels=write_table(folder, ".csv", rows={"a": "xxyz", "b": "uvvv"})).loader() as loader:
-        assert loader.classes == [] and loader.classes_of("a") == ["x", "y", "z"]
+        assert loader.classes == {"a": ["x", "y", "z"], "b": ["u", "v"]} and loader.classes_of("a") == ["x", "y", "z"]
     with mr.synthetic(samples=3, shape=[2]).loader() as loader:
         assert loader.classes == []
     del tmp_path
@@ -553,3 +553,40 @@ def test_masks_in_a_folder_are_told(folder, caplog):
     assert "if it is a mask, name it in a column of the table" in error
     with caplog.at_level("WARNING", "millrace"), mr.files(path=folder).loader():
         assert "folder masks was taken for a class" in caplog.text
+
+
+# ---- What is made of labels ----------------------------------------------------------------------
+
+
+def test_several_classes_become_one_row(folder):
+    tags = [["cat", "dog"], [], ["ant"], ["dog", "ant", "cat"]]
+    lines = "".join(json.dumps({"file": name, "tags": value}) + "\n" for name, value in zip(FILES, tags))
+    pipeline = labelled(folder, "t.jsonl", lines).fields(["tags"])
+    with pipeline.loader() as loader:
+        assert loader.classes == ["ant", "cat", "dog"]
+    got = batch_of(pipeline.multi_hot(3, field="tags"))["tags"]
+    assert got.dtype == np.float32 and got.tolist() == [[0, 1, 1], [0, 0, 0], [1, 0, 0], [1, 1, 1]]
+    with pytest.raises(mr.SampleError, match="number 1 is 2, which is none of 2 classes"):
+        batch_of(pipeline.multi_hot(2, field="tags"))
+    with pytest.raises(TypeError, match="needs a list of whole numbers"):
+        labelled(folder, "t.csv", "file,label\n" + "".join(f"{n},{v}\n" for n, v in NAMED)).multi_hot(3, field="label")
+
+
+def test_classes_of_several_fields(folder):
+    lines = "file,kind,colour\n" + "".join(f"{n},k{i % 2},c{i}\n" for i, n in enumerate(FILES))
+    with labelled(folder, "t.csv", lines).loader() as loader:
+        assert loader.classes == {"kind": ["k0", "k1"], "colour": ["c0", "c1", "c2", "c3"]}
+    with labelled(folder, "t.csv", lines.replace("kind", "label")).loader() as loader:
+        assert loader.classes == ["k0", "k1"] and loader.classes_of("colour") == ["c0", "c1", "c2", "c3"]
+
+
+def test_filling_up_whole_numbers_takes_whole_numbers(folder):
+    tags = batch_of(labelled(folder, "t.csv", "file,tags\n" + "".join(
+        f'{n},"{",".join(map(str, range(i + 1)))}"\n' for i, n in enumerate(FILES))).fields(["tags"]))["tags"]
+    values, _ = tags.pad(-1)
+    assert values[0].tolist() == [0, -1, -1, -1]
+    with pytest.raises(ValueError, match="the values are int64, which cannot be filled up with 0.5"):
+        tags.pad(0.5)
+    with pytest.raises(ValueError, match="cannot be filled up with 18446744073709551616"):
+        tags.to_padded(2**64)
+    assert tags.pad(2.0)[0][0].tolist() == [0, 2, 2, 2]

@@ -433,6 +433,15 @@ def test_rank_and_world_from_the_launcher(names, clean):
         assert found(rank=0, world=2) == (0, 2)
 
 
+@pytest.mark.parametrize("rank,world", [("2", "2"), ("-1", "2"), ("one", "2"), ("0", "0"), ("0", "all")])
+def test_a_rank_that_is_none_of_its_world_is_an_error(rank, world, clean):
+    clean.setenv("RANK", rank)
+    clean.setenv("WORLD_SIZE", world)
+    with pytest.raises(ValueError, match=f"RANK={rank} and WORLD_SIZE={world} are no rank and world"):
+        numbers(8).loader()
+    numbers(8).loader(rank=0, world=1).close()
+
+
 @pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "SLURM_NTASKS", "PMI_SIZE"])
 def test_an_unclear_world_is_said_aloud(name, clean):
     clean.setenv(name, "2")

@@ -46,7 +46,9 @@ def test_type_checkers_accept_the_examples(checker, tmp_path):
     good = tmp_path / "good.py"
     good.write_text("import millrace as mr\n"
                     "p: mr.Pipeline = mr.files('x').decode_image().resize([1, 2], 'nearest')\n"
-                    "state: dict[str, object] = p.batch(3).loader(to='numpy').state_dict()\n")
+                    "state: dict[str, object] = p.batch(3).loader(to='numpy').state_dict()\n"
+                    "import millrace.torch\n"
+                    "for batch in mr.torch.DataLoader([1, 2], batch_size=2):\n    print(batch)\n")
     bad = tmp_path / "bad.py"
     bad.write_text("import millrace as mr\nmr.files('x').decode_image().resize('big')\n")
     unknown = tmp_path / "unknown.py"

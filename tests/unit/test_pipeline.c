@@ -87,7 +87,7 @@ TEST(wrong_values_say_what_is_allowed) {
     err = parse_error("{" FILES ", \"shuffle\": 1}");
     CHECK_HAS(err.text, "true, false or an object");
     err = parse_error("{" FILES ", \"remainder\": \"lose\"}");
-    CHECK_HAS(err.text, "\"keep\", \"drop\", \"pad\", not \"lose\"");
+    CHECK_HAS(err.text, "\"keep\", \"drop\", \"pad\", \"even\", not \"lose\"");
     err = parse_error("{" FILES ", \"ops\": [\"decode_image\", \"resize\"]}");
     CHECK_HAS(err.text, "op resize needs size");
     err = parse_error("{" FILES ", \"fields\": [\"imag\"]}");
