@@ -245,7 +245,7 @@ def parquet(path: str | Sequence[str], columns: str | Sequence[str] = [], where:
     Fields: the columns, in the order of the first file; members of structs are called a.b, strings, bytes and lists are of varying length, lists of one length are dense; then the columns of folders such as year=2024 (int64 where all are whole numbers, else a string); on request index (int64). An image or sound that Hugging Face keeps as {bytes, path} is the field of its bytes. A row group is a block, so "shuffle": true is a shuffle in windows (docs/shuffle.md). Only wanted columns are read. The footer of the first file is read when the pipeline is, and all when the run opens; with `where`, also the columns of the condition, where statistics do not settle it.
 
     Parameters:
-        path: Files, folders (their files that end in .parquet) or patterns such as "data/*.parquet"; in this order, those of a folder or pattern by name.
+        path: Files, folders (their files that end in .parquet; nothing that begins with "_" or ".") or patterns such as "data/*.parquet" and "data/**/*.parquet"; in this order, those of a folder or pattern by name.
         columns: Columns to read, by name or pattern ("feature_*"); a struct's name takes all of it. Empty: all. Nothing else is read. Default: [].
         where: Only rows for which a condition holds: ["and", [">", "age", 30], ["in", "country", ["DE", "FR"]]]; also ==, !=, <, <=, >=, not_in, is_null, not_null, or, not. Default: null.
         nulls: What a null becomes: error (ends the run, naming row and column), fill (the value of `fill`; strings and lists are empty), or mask (as fill, with a field NAME.mask). Default: "error".

@@ -39,8 +39,9 @@ static const mr_param rows[] = {
      .offset = offsetof(params, path),
      .min_len = 1,
      .max_len = 1 << 20,
-     .doc = "Files, folders (their files that end in .parquet) or patterns such as "
-            "\"data/*.parquet\"; in this order, those of a folder or pattern by name."},
+     .doc = "Files, folders (their files that end in .parquet; nothing that begins with \"_\" or "
+            "\".\") or patterns such as \"data/*.parquet\" and \"data/**/*.parquet\"; in this "
+            "order, those of a folder or pattern by name."},
     {.name = "columns",
      .kind = MR_PARAM_STRINGS,
      .offset = offsetof(params, columns),
