@@ -291,6 +291,7 @@ static void map_fields(table *t, const mr_mapper *mapper) {
 /* Fields of one column stand side by side. */
 static void list_wanted(table *t, const mr_wanted *wanted) {
     const mr_pq_set *set = &t->set;
+    char image[256];
     for (int32_t c = 0, f = 0; c < set->n_columns; c++) {
         wanted_column own = {.column = c, .first_field = f, .all_numbers = true};
         bool any = false;
@@ -302,7 +303,8 @@ static void list_wanted(table *t, const mr_wanted *wanted) {
             t->places[f].part = -1;
         }
         own.n_fields = f - own.first_field;
-        own.may_lack = mr_pq_set_is_path(set, c);
+        own.may_lack =
+            mr_pq_image_part_of(set->files[0].file, set->columns[c], image) == MR_PQ_IMAGE_PATH;
         if (any) {
             t->wanted[t->n_wanted++] = own;
         }

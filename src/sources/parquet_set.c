@@ -173,35 +173,12 @@ static mr_status select_columns(mr_pq_set *set, const mr_pq_set_config *config, 
     return MR_OK;
 }
 
-bool mr_pq_set_is_path(const mr_pq_set *set, int32_t column) {
-    const mr_pq_file *file = set->files[0].file;
-    const char *name = file->columns[set->columns[column]].name;
-    char whole[256];
-    int32_t bytes, path;
-    size_t length = strlen(name);
-    const size_t ending = strlen(".path");
-    if (length <= ending || length >= sizeof whole ||
-        strcmp(name + length - ending, ".path") != 0) {
-        return false;
-    }
-    memcpy(whole, name, length - ending);
-    whole[length - ending] = '\0';
-    return mr_pq_is_bytes_and_path(file, whole, &bytes, &path) && path == set->columns[column];
-}
-
 /* Hugging Face keeps an image or a sound as {bytes, path}: the bytes are the field. */
 static void shorten_name(const mr_pq_file *file, mr_pq_field *field) {
     char name[sizeof field->name];
-    int32_t bytes, path;
-    size_t length = strlen(field->name);
-    const size_t ending = strlen(".bytes");
-    if (length <= ending || strcmp(field->name + length - ending, ".bytes") != 0) {
-        return;
-    }
-    memcpy(name, field->name, length - ending);
-    name[length - ending] = '\0';
-    if (mr_pq_is_bytes_and_path(file, name, &bytes, &path) && bytes == field->column) {
-        memcpy(field->name, name, length - ending + 1);
+    if (field->role == MR_PQ_VALUES &&
+        mr_pq_image_part_of(file, field->column, name) == MR_PQ_IMAGE_BYTES) {
+        memcpy(field->name, name, sizeof name);
     }
 }
 

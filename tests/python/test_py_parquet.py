@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import io
+import json
 
 import numpy as np
 import pytest
@@ -100,6 +101,15 @@ def test_conditions_on_dates_decimals_and_large_numbers(tmp_path):
                             ("price", "0x1"), ("i", "1.5"), ("i", "five"), ("u", b"1"), ("i", "")):
         with pytest.raises(ValueError, match=f'column "{column}" is compared with a number'):
             ids_where(path, ["==", column, literal])
+
+
+def test_the_command_says_what_becomes_of_images(tmp_path):
+    path = tmp_path / "images.parquet"
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pq.write_table(pa.table({"photo": pa.array([{"bytes": b"x", "path": None}], kind)}), path)
+    said = {c["name"]: c["loaded"] for c in json.loads(mr._core.parquet_json(str(path)))["columns"]}
+    assert said["photo.bytes"].endswith('as "photo"') and "empty where it is null" in said["photo.path"]
+    assert set(mr.parquet(path).types) == {"photo", "photo.path"}
 
 
 def test_nulls_that_become_nan(tmp_path):
