@@ -256,17 +256,17 @@ def lines(path: str | Sequence[str], fields: str | Sequence[str] = [], format: L
         header: The first row of each CSV file has the columns' names; else they are called c0, c1, and so on. Default: true.
         block_bytes: Read and parse about as much at once. Default: "4MB".
         max_unpacked_bytes: Refuse compressed files that have more. Default: "4GB"."""
-def parquet(path: str | Sequence[str], columns: str | Sequence[str] = [], where: object = None, nulls: Literal["error", "fill", "mask"] = 'error', fill: float = 0, ragged: bool = False, store: str = '') -> Pipeline:
+def parquet(path: str | Sequence[str], columns: str | Sequence[str] = [], where: object = None, nulls: Literal["error", "fill", "mask"] = 'error', fill: object = 0, ragged: bool = False, store: str = '') -> Pipeline:
     """The rows of Parquet files.
 
     Fields: the columns, in the order of the first file; members of structs are called a.b, strings, bytes and lists are of varying length, lists of one length are dense; then the columns of folders such as year=2024 (int64 where all are whole numbers, else a string); on request index (int64). An image or sound that Hugging Face keeps as {bytes, path} is the field of its bytes. A row group is a block, so "shuffle": true is a shuffle in windows (docs/shuffle.md). Only wanted columns are read. The footer of the first file is read when the pipeline is, and all when the run opens; with `where`, also the columns of the condition, where statistics do not settle it.
 
     Parameters:
-        path: Files, folders (their files that end in .parquet) or patterns such as "data/*.parquet"; in this order, those of a folder or pattern by name.
+        path: Files, folders (their files that end in .parquet; nothing that begins with "_" or ".") or patterns such as "data/*.parquet" and "data/**/*.parquet"; in this order, those of a folder or pattern by name.
         columns: Columns to read, by name or pattern ("feature_*"); a struct's name takes all of it. Empty: all. Nothing else is read. Default: [].
         where: Only rows for which a condition holds: ["and", [">", "age", 30], ["in", "country", ["DE", "FR"]]]; also ==, !=, <, <=, >=, not_in, is_null, not_null, or, not. Default: null.
         nulls: What a null becomes: error (ends the run, naming row and column), fill (the value of `fill`; strings and lists are empty), or mask (as fill, with a field NAME.mask). Default: "error".
-        fill: What stands for a null number. Default: 0.
+        fill: What stands for a null number: a number, or "nan" for columns of floats. Default: 0.
         ragged: Lists are always fields of varying length; else a list that has one length in all rows of the first file is dense. Default: false.
         store: The folder of a store, as of a cache, in which footers and the rows that `where` leaves are kept, so that the next start reads neither; "auto" is the user's own. Empty: nothing is kept. Default: ""."""
 def redis_stream(url: str, keys: str | Sequence[str], quantum: int = 1, from_: int = 0, until: int = 0, value: str = 'value', label: str = 'label', key: str = 'key', time: str = 'time', patience: float = 60, schema: str | Sequence[str] = []) -> Pipeline:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pipelines as Python values. Every step is checked by the library as it is added."""
 import contextlib
+import datetime
+import decimal
 import difflib
 import errno
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -16,6 +19,14 @@ from . import _convert, _core, _host, _tables
 def _json_value(value):
     """What json.dumps does not know. Anything else becomes null, which no parameter takes: then the
     library says what it should have been."""
+    if isinstance(value, np.datetime64):
+        return str(value)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
     if isinstance(value, np.ndarray) or isinstance(value, np.generic):
         return value.tolist()
     if isinstance(value, os.PathLike):
@@ -23,8 +34,23 @@ def _json_value(value):
     return None
 
 
+def _in_json(value):
+    """Numbers that JSON has not become texts: NaN, the infinities, whole numbers beyond 64 bits with a sign."""
+    if isinstance(value, dict):
+        return {key: _in_json(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_json(one) for one in value]
+    if isinstance(value, np.generic) and not isinstance(value, np.datetime64):
+        return _in_json(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and not -2 ** 63 <= value < 2 ** 63:
+        return str(value)
+    return value
+
+
 def _dumps(document, **options):
-    return json.dumps(document, default=_json_value, **options)
+    return json.dumps(_in_json(document), default=_json_value, **options)
 
 
 # Schemes of addresses that the library reads itself, or that are none of objects.

@@ -43,6 +43,7 @@ _REFUSED = {
     "storage_options": "copy or mount the files",
     "filesystem": "copy or mount the files",
 }
+_FAR = ("s3", "http", "https")  # make_reader needs the schema beside the files
 
 
 class TransformSpec:
@@ -58,10 +59,14 @@ class TransformSpec:
 # ---- Arguments -----------------------------------------------------------------------------------
 
 
-def _path(url: Any) -> str:
+def _path(url: Any, far: Sequence[str] = ()) -> str:
+    """far: schemes of servers whose files can be read."""
     parts = urllib.parse.urlsplit(os.fspath(url))
+    if parts.scheme in far:
+        return url
     if parts.scheme not in ("", "file"):
-        raise ValueError(f"{url}: only files of this machine can be read; copy or mount them")
+        here = f"files of this machine and of {', '.join(far)}" if far else "only files of this machine"
+        raise ValueError(f"{url}: {here} can be read; copy or mount them")
     return urllib.parse.unquote(parts.path) if parts.scheme else os.fspath(url)
 
 
@@ -81,6 +86,10 @@ def _condition(filters: Sequence) -> list:
     """[("a", "=", 1), ...] are all to hold; of a list of such lists, one."""
     if filters and all(isinstance(f, list) for f in filters):
         return ["or", *map(_condition, filters)]
+    for one in filters:
+        if len(one) != 3 or one[1] not in _COMPARISONS:
+            raise ValueError(f"filters: {one!r} is not (column, operator, value) with one of "
+                             f"{' '.join(_COMPARISONS)}")
     return ["and", *([_COMPARISONS[op], column, list(value) if "in" in op else value]
                      for column, op, value in filters)]
 
@@ -137,9 +146,11 @@ def _decoded(pipeline: mr.Pipeline, codecs: list[dict]) -> mr.Pipeline:
 
 
 def _pipeline(paths: list[str], schema_fields: Sequence | None, where: list | None,
-              cache: dict | None) -> mr.Pipeline:
+              cache: dict | None, nulls: dict) -> mr.Pipeline:
+    if hasattr(schema_fields, "get_field_names_at_all_timesteps"):
+        raise NotImplementedError(f"an NGram is not taken: {_REFUSED['ngram']}")
     columns = [_column(field) for field in schema_fields or []]
-    pipeline = mr.parquet(paths, columns=columns, where=where)
+    pipeline = mr.parquet(paths, columns=columns, where=where, **nulls)
     if cache is not None:
         pipeline = pipeline.cache(**cache)
     return pipeline
@@ -291,16 +302,18 @@ def make_batch_reader(dataset_url_or_urls: Any, schema_fields: Sequence | None =
                       cur_shard: int | None = None, shard_count: int | None = None,
                       cache_type: str | None = "null", cache_location: str | None = None,
                       transform_spec: TransformSpec | None = None, filters: Sequence | None = None,
-                      where: list | None = None, batch_size: int = 1024, **others: Any) -> Reader:
+                      where: list | None = None, batch_size: int = 1024, nulls: str = "error",
+                      fill: float = 0, **others: Any) -> Reader:
     """A reader of batches: namedtuples of arrays.
 
-    workers_count: threads; 0 is one for each CPU. where: a condition as mr.parquet takes it.
+    workers_count: threads; 0 is one for each CPU. where, nulls, fill: as mr.parquet takes them; with
+    nulls="fill", fill=float("nan") nulls among floats are what pandas makes of them.
     transform_spec: its function takes and returns a pandas DataFrame, as Petastorm's does; it runs as
     batches are taken. A pipeline's ops and map() run in the threads: mr.parquet(...).map(...)."""
     _check(others)
     given = dataset_url_or_urls if isinstance(dataset_url_or_urls, (list, tuple)) else [dataset_url_or_urls]
-    pipeline = _pipeline([_path(url) for url in given], schema_fields, _where(where, filters),
-                         _cache(cache_type, cache_location))
+    pipeline = _pipeline([_path(url, _FAR) for url in given], schema_fields, _where(where, filters),
+                         _cache(cache_type, cache_location), {"nulls": nulls, "fill": fill})
     transform = _frames(transform_spec) if transform_spec else None
     return _open(pipeline, True, transform, batch_size,
                  {"seed": seed, "num_epochs": num_epochs, "cur_shard": cur_shard,
@@ -314,7 +327,7 @@ def make_reader(dataset_url: Any, schema_fields: Sequence | None = None, workers
                 shard_count: int | None = None, cache_type: str | None = "null",
                 cache_location: str | None = None, transform_spec: TransformSpec | None = None,
                 filters: Sequence | None = None, where: list | None = None, batch_size: int = 1024,
-                **others: Any) -> Reader:
+                nulls: str = "error", fill: float = 0, **others: Any) -> Reader:
     """A reader of rows: namedtuples of values. Arrays and images in Petastorm's codecs are decoded.
 
     transform_spec: its function takes and returns a dictionary of one row's arrays, in the threads:
@@ -323,7 +336,8 @@ def make_reader(dataset_url: Any, schema_fields: Sequence | None = None, workers
     path = _path(dataset_url)
     codecs = _codecs(path)
     pipeline = _decoded(_pipeline([path], schema_fields, _where(where, filters),
-                                  _cache(cache_type, cache_location)), codecs)
+                                  _cache(cache_type, cache_location),
+                                  {"nulls": nulls, "fill": fill}), codecs)
     if transform_spec and transform_spec.func:
         pipeline = pipeline.map(transform_spec.func)
     if transform_spec:

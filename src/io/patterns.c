@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <glob.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,24 +58,45 @@ static void sort_from(mr_names *paths, int32_t first) {
 }
 
 /* ---- Wildcards and folders ---- */
-static mr_status add_matches(mr_names *paths, const char *pattern, mr_error *err) {
-    glob_t found = {0};
-    int failed = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found);
-    mr_status status = MR_OK;
-    int32_t first = paths->n;
-    if (failed == GLOB_NOSPACE) {
-        status = mr_fail_memory(err, 0);
-    } else if (failed == GLOB_ABORTED) {
-        status = mr_fail(err, MR_E_IO, "a folder of the pattern cannot be read");
-    } else if (failed) {
-        status = mr_fail(err, MR_E_NOT_FOUND, "no file has a name like this");
+/* Whether one name of a path fits; *rest goes behind it and its slash. */
+static bool name_fits(const char *pattern, size_t length, const char **rest) {
+    char one[NAME_MAX + 1], name[NAME_MAX + 1];
+    size_t size = strcspn(*rest, "/");
+    if (length > NAME_MAX || size > NAME_MAX) {
+        return false;
     }
-    for (size_t i = 0; status == MR_OK && i < found.gl_pathc; i++) {
-        status = add(paths, found.gl_pathv[i], err);
+    memcpy(one, pattern, length);
+    memcpy(name, *rest, size);
+    one[length] = name[size] = '\0';
+    *rest += size + ((*rest)[size] == '/');
+    return fnmatch(one, name, FNM_PERIOD) == 0;
+}
+
+/* As fnmatch, a name at a time, but that a name of two stars stands for any folders, or none. Each
+ * tries all places of those behind it, so there are few of them. */
+static bool path_fits(const char *pattern, const char *path) {
+    while (*pattern && *path) {
+        size_t length = strcspn(pattern, "/");
+        const char *behind = pattern + length + (pattern[length] == '/');
+        if (length == 2 && strncmp(pattern, "**", 2) == 0) {
+            while (*behind && !path_fits(behind, path) && *path) {
+                path += strcspn(path, "/");
+                path += *path == '/';
+            }
+            return *path || !*behind;
+        }
+        bool is_last = pattern[length] == '\0', ends = !strchr(path, '/');
+        if (is_last != ends || !name_fits(pattern, length, &path)) {
+            return false;
+        }
+        pattern = behind;
     }
-    sort_from(paths, first);
-    globfree(&found);
-    return status;
+    return !*pattern && !*path;
+}
+
+static bool has_deep_stars(const char *pattern) {
+    return strncmp(pattern, "**/", 3) == 0 || strstr(pattern, "/**/") ||
+           (strlen(pattern) >= 3 && strcmp(pattern + strlen(pattern) - 3, "/**") == 0);
 }
 
 static bool ends_in(const char *name, const char *const *endings) {
@@ -123,6 +145,75 @@ static mr_status add_folder(mr_names *paths, const char *folder, const char *con
     return MR_OK;
 }
 
+static mr_status add_matches(mr_names *paths, const char *pattern, const char *const *endings,
+                             mr_error *err) {
+    struct stat info;
+    glob_t found = {0};
+    int failed = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found);
+    mr_status status = MR_OK;
+    int32_t first = paths->n;
+    if (failed == GLOB_NOSPACE) {
+        status = mr_fail_memory(err, 0);
+    } else if (failed == GLOB_ABORTED) {
+        status = mr_fail(err, MR_E_IO, "a folder of the pattern cannot be read");
+    } else if (failed) {
+        status = mr_fail(err, MR_E_NOT_FOUND, "no file has a name like this");
+    }
+    for (size_t i = 0; status == MR_OK && i < found.gl_pathc; i++) {
+        bool folder = stat(found.gl_pathv[i], &info) == 0 && S_ISDIR(info.st_mode);
+        status = folder ? add_folder(paths, found.gl_pathv[i], endings, err)
+                        : add(paths, found.gl_pathv[i], err);
+    }
+    sort_from(paths, first);
+    globfree(&found);
+    return status;
+}
+
+/* Files below a folder whose names fit. */
+typedef struct deep_walk {
+    mr_names *paths;
+    const char *folder;  /* with its slash */
+    const char *pattern; /* of what is below it */
+    const char *const *endings;
+} deep_walk;
+
+static mr_status add_deep(void *user, const char *name, mr_error *err) {
+    const deep_walk *walk = user;
+    size_t length = strlen(walk->pattern);
+    bool all = length >= 2 && strcmp(walk->pattern + length - 2, "**") == 0;
+    char *path = NULL;
+    if (!path_fits(walk->pattern, name) || (all && !ends_in(name, walk->endings))) {
+        return MR_OK;
+    }
+    if (asprintf(&path, "%s%s", walk->folder, name) < 0) {
+        return mr_fail_memory(err, strlen(name));
+    }
+    mr_status status = add(walk->paths, path, err);
+    free(path);
+    return status;
+}
+
+static mr_status add_deep_matches(mr_names *paths, const char *pattern, const char *const *endings,
+                                  mr_error *err) {
+    static const mr_log silent = {NULL, NULL};
+    size_t plain = strcspn(pattern, "*?[");
+    while (plain > 0 && pattern[plain - 1] != '/') {
+        plain--;
+    }
+    char *folder = strndup(pattern, plain);
+    if (!folder) {
+        return mr_fail_memory(err, plain);
+    }
+    int32_t first = paths->n;
+    deep_walk walk = {paths, folder, pattern + plain, endings};
+    const mr_tree_visitor visitor = {.file = add_deep, .user = &walk};
+    mr_status status = mr_tree_walk(plain > 0 ? folder : ".", &visitor, &silent, err);
+    free(folder);
+    MR_TRY(status);
+    sort_from(paths, first);
+    return paths->n > first ? MR_OK : mr_fail(err, MR_E_NOT_FOUND, "no file has a name like this");
+}
+
 /* ---- Objects on servers ---- */
 typedef struct object_walk {
     mr_names *paths;
@@ -136,8 +227,9 @@ static mr_status add_object(void *user, const char *name, mr_error *err) {
     if (!bare) {
         return mr_fail_memory(err, strlen(name));
     }
-    bool taken = walk->pattern ? fnmatch(walk->pattern, bare, FNM_PATHNAME) == 0
-                               : ends_in(bare, walk->endings);
+    bool taken = !walk->pattern                  ? ends_in(bare, walk->endings)
+                 : has_deep_stars(walk->pattern) ? path_fits(walk->pattern, bare)
+                                                 : fnmatch(walk->pattern, bare, FNM_PATHNAME) == 0;
     free(bare);
     return taken ? add(walk->paths, name, err) : MR_OK;
 }
@@ -193,7 +285,11 @@ static mr_status add_plain(mr_names *paths, const char *name, const char *const 
     if (exists && S_ISDIR(info.st_mode)) {
         return add_folder(paths, name, endings, err);
     }
-    return !exists && strpbrk(name, "*?[") ? add_matches(paths, name, err) : add(paths, name, err);
+    if (exists || !strpbrk(name, "*?[")) {
+        return add(paths, name, err);
+    }
+    return has_deep_stars(name) ? add_deep_matches(paths, name, endings, err)
+                                : add_matches(paths, name, endings, err);
 }
 
 /* ---- Braces ---- */

@@ -14,7 +14,8 @@ typedef struct mr_names {
 
 /* The files that patterns name, in the order of the patterns. A pattern is the name of a file; or
  * has braces (braces.h), "train-{0000..0123}.tar" or "{a,b}.tar", which give names in the order
- * written; or wildcards (* ? [), which give the files there are, in bytewise order; or is a folder,
+ * written; or wildcards (* ? [), which give the files there are, in bytewise order, ** standing for
+ * any folders; or is a folder, also by wildcards,
  * which gives the files below it with one of these endings (NULL at the end), in bytewise order. A
  * pattern that names nothing is an error. Objects on servers (far_name.h) are named likewise, those
  * of S3 also by wildcards and folders, and come with the versions that they have now. What braces

@@ -97,7 +97,14 @@ static void plan_text(const mr_pq_file *file, int32_t column, const column_total
                       : c->max_rep == 0               ? "ragged"
                       : length > 0 && c->items > 0    ? "dense if no list differs"
                                                       : "ragged";
-    snprintf(out, size, "%s, %s%s%s", type, how, n > 1 ? ", with lengths" : "", nulls);
+    char image[256], as[300] = "";
+    mr_pq_image_part part = mr_pq_image_part_of(file, column, image);
+    if (part == MR_PQ_IMAGE_BYTES) {
+        snprintf(as, sizeof as, ", as \"%s\"", image);
+    } else if (part == MR_PQ_IMAGE_PATH) {
+        nulls = "; empty where it is null";
+    }
+    snprintf(out, size, "%s, %s%s%s%s", type, how, n > 1 ? ", with lengths" : "", as, nulls);
 }
 
 /* ---- Text ---- */

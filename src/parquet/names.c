@@ -66,3 +66,17 @@ bool mr_pq_is_bytes_and_path(const mr_pq_file *file, const char *name, int32_t *
             file->columns[*path].logical == MR_PQ_NULLS) &&
            file->columns[*bytes].max_rep == 0;
 }
+
+mr_pq_image_part mr_pq_image_part_of(const mr_pq_file *file, int32_t column, char name[256]) {
+    const char *whole = file->columns[column].name, *dot = strrchr(whole, '.');
+    int32_t bytes = -1, path = -1;
+    if (!dot || dot - whole >= 256 || (strcmp(dot, ".bytes") != 0 && strcmp(dot, ".path") != 0)) {
+        return MR_PQ_NO_IMAGE;
+    }
+    memcpy(name, whole, (size_t)(dot - whole));
+    name[dot - whole] = '\0';
+    if (!mr_pq_is_bytes_and_path(file, name, &bytes, &path)) {
+        return MR_PQ_NO_IMAGE;
+    }
+    return column == bytes ? MR_PQ_IMAGE_BYTES : column == path ? MR_PQ_IMAGE_PATH : MR_PQ_NO_IMAGE;
+}

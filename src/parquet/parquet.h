@@ -407,6 +407,15 @@ json_t *mr_pq_partitions(const char *root, const char *path);
 bool mr_pq_is_bytes_and_path(const mr_pq_file *file, const char *name, int32_t *bytes,
                              int32_t *path);
 
+/* What a column is to such a struct, whose name is put into `name`. */
+typedef enum mr_pq_image_part {
+    MR_PQ_NO_IMAGE,
+    MR_PQ_IMAGE_BYTES, /* as a field it has the struct's name */
+    MR_PQ_IMAGE_PATH   /* there may be none */
+} mr_pq_image_part;
+
+mr_pq_image_part mr_pq_image_part_of(const mr_pq_file *file, int32_t column, char name[256]);
+
 /* What Petastorm says of a column, in the value of MR_PQ_PETASTORM among a data set's pairs (in
  * _common_metadata): a Python pickle, of which nothing is run. */
 #define MR_PQ_PETASTORM "dataset-toolkit.unischema.v1"

@@ -191,4 +191,15 @@ static inline uint64_t mr_pq_load_u64(const uint8_t *at) {
     return value;
 }
 
+/* ---- Literals: literal.c ---- */
+/* A whole number, or a little more than it (`beyond`), or past all (`side` -1 below, 1 above). */
+typedef struct mr_pq_whole {
+    int64_t value; /* of uint64 its bits */
+    int32_t side;
+    bool beyond;
+} mr_pq_whole;
+
+/* What a text means for a column of whole numbers, dates or times. False: it means nothing. */
+bool mr_pq_whole_of_text(const mr_pq_column *column, const char *text, mr_pq_whole *out);
+
 #endif

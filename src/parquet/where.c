@@ -159,6 +159,37 @@ static void set_real(const mr_pq_column *column, double value, literal *out) {
     out->beyond = (double)whole != value;
 }
 
+/* Dates and times as people write them, numbers that JSON has not, decimals as they are. */
+static bool set_text(const mr_pq_column *column, const char *text, literal *out) {
+    mr_pq_whole found;
+    char *end;
+    if (column->logical == MR_PQ_DECIMAL) {
+        out->real = strtod(text, &end);
+        return *text && !*end && strspn(text, "-+.0123456789eE") == strlen(text);
+    }
+    if (is_float(column->dtype) || !mr_pq_whole_of_text(column, text, &found)) {
+        return false;
+    }
+    out->whole = column->dtype == MR_U64 ? turned((uint64_t)found.value) : found.value;
+    out->side = column->dtype == MR_U64 && text[0] == '-' ? -1 : found.side;
+    out->beyond = found.beyond;
+    return true;
+}
+
+static const char *words_for(const mr_pq_column *column) {
+    switch (column->logical) {
+    case MR_PQ_DATE:
+        return "a number of days, or a text such as \"2024-05-31\"";
+    case MR_PQ_TIME:
+        return "a number, or a text such as \"12:30:00\"";
+    case MR_PQ_TIMESTAMP:
+        return column->utc ? "a number, or a text such as \"2024-05-31 12:30:00+00:00\""
+                           : "a number, or a text such as \"2024-05-31 12:30:00\" without a zone";
+    default:
+        return is_text(column) ? "a text" : column->dtype == MR_BOOL ? "true or false" : "a number";
+    }
+}
+
 static mr_status parse_literal(const parser *p, const mr_pq_column *column, json_t *json,
                                literal *out) {
     bool text = is_text(column);
@@ -175,11 +206,13 @@ static mr_status parse_literal(const parser *p, const mr_pq_column *column, json
         out->whole = json_is_true(json);
         return MR_OK;
     }
+    if (json_is_string(json) && column->dtype != MR_BOOL &&
+        set_text(column, json_string_value(json), out)) {
+        return MR_OK;
+    }
     if (text || column->dtype == MR_BOOL || !json_is_number(json)) {
         return mr_fail(p->err, MR_E_PARAM, "where: column \"%s\" is compared with %s", column->name,
-                       text                       ? "a text"
-                       : column->dtype == MR_BOOL ? "true or false"
-                                                  : "a number");
+                       words_for(column));
     }
     out->real = json_number_value(json);
     if (is_float(column->dtype)) {

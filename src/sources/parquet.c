@@ -4,6 +4,7 @@
  * column.
  *
  * The fields stand in the first file's footer, so checking the parameters reads it. */
+#include <math.h>
 #include <millrace/source.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,10 +24,11 @@ typedef struct params {
     mr_strings path, columns;
     const char *where;
     int32_t nulls; /* mr_pq_null_policy */
-    double fill;
+    const char *fill;
     bool ragged;
     const char *store;
-    mr_pq_set described; /* not a parameter: found by check */
+    double filling;      /* not a parameter: `fill` as a number, found by check */
+    mr_pq_set described; /* likewise */
 } params;
 
 static const char *const null_names[] = {"error", "fill", "mask", NULL};
@@ -37,8 +39,9 @@ static const mr_param rows[] = {
      .offset = offsetof(params, path),
      .min_len = 1,
      .max_len = 1 << 20,
-     .doc = "Files, folders (their files that end in .parquet) or patterns such as "
-            "\"data/*.parquet\"; in this order, those of a folder or pattern by name."},
+     .doc = "Files, folders (their files that end in .parquet; nothing that begins with \"_\" or "
+            "\".\") or patterns such as \"data/*.parquet\" and \"data/**/*.parquet\"; in this "
+            "order, those of a folder or pattern by name."},
     {.name = "columns",
      .kind = MR_PARAM_STRINGS,
      .offset = offsetof(params, columns),
@@ -61,10 +64,10 @@ static const mr_param rows[] = {
      .doc = "What a null becomes: error (ends the run, naming row and column), fill (the value of "
             "`fill`; strings and lists are empty), or mask (as fill, with a field NAME.mask)."},
     {.name = "fill",
-     .kind = MR_PARAM_FLOAT,
+     .kind = MR_PARAM_JSON,
      .offset = offsetof(params, fill),
      .fallback = "0",
-     .doc = "What stands for a null number."},
+     .doc = "What stands for a null number: a number, or \"nan\" for columns of floats."},
     {.name = "ragged",
      .kind = MR_PARAM_BOOL,
      .offset = offsetof(params, ragged),
@@ -152,16 +155,28 @@ static mr_pq_set_config config_of(const params *p, const mr_log *log, const mr_k
         .paths = &p->path,
         .columns = &p->columns,
         .where = strcmp(p->where, "null") == 0 ? "" : p->where,
-        .nulls = {.policy = (mr_pq_null_policy)p->nulls, .fill = p->fill},
+        .nulls = {.policy = (mr_pq_null_policy)p->nulls, .fill = p->filling},
         .ragged = p->ragged,
         .log = log,
         .keep = {p->store[0] ? keeper : NULL, p->store},
     };
 }
 
+static mr_status read_fill(params *p, mr_error *err) {
+    char *end;
+    p->filling = strcmp(p->fill, "\"nan\"") == 0 ? (double)NAN : strtod(p->fill, &end);
+    if (p->filling == p->filling && *end) {
+        mr_fail(err, MR_E_PARAM, "fill wants a number or \"nan\", not %.40s", p->fill);
+        mr_error_at_json(err, "$.source.parquet.fill");
+        return MR_E_PARAM;
+    }
+    return MR_OK;
+}
+
 static mr_status check(void *p, mr_error *err) {
     static const mr_log silent = {NULL, NULL};
     params *own = p;
+    MR_TRY(read_fill(own, err));
     const mr_pq_set_config config = config_of(own, &silent, NULL);
     return mr_pq_set_describe(&own->described, &config, err);
 }
@@ -276,6 +291,7 @@ static void map_fields(table *t, const mr_mapper *mapper) {
 /* Fields of one column stand side by side. */
 static void list_wanted(table *t, const mr_wanted *wanted) {
     const mr_pq_set *set = &t->set;
+    char image[256];
     for (int32_t c = 0, f = 0; c < set->n_columns; c++) {
         wanted_column own = {.column = c, .first_field = f, .all_numbers = true};
         bool any = false;
@@ -287,7 +303,8 @@ static void list_wanted(table *t, const mr_wanted *wanted) {
             t->places[f].part = -1;
         }
         own.n_fields = f - own.first_field;
-        own.may_lack = mr_pq_set_is_path(set, c);
+        own.may_lack =
+            mr_pq_image_part_of(set->files[0].file, set->columns[c], image) == MR_PQ_IMAGE_PATH;
         if (any) {
             t->wanted[t->n_wanted++] = own;
         }
@@ -383,7 +400,7 @@ static void close_(void *state) {
 
 /* ---- Blocks ---- */
 static uint64_t hash_params(const params *p, uint64_t seed) {
-    const double words[3] = {(double)p->nulls, p->fill, p->ragged};
+    const double words[3] = {(double)p->nulls, p->filling, p->ragged};
     return mr_hash64(words, sizeof words, seed);
 }
 
@@ -685,7 +702,7 @@ static mr_status decode_columns(const table *t, mr_pq_decoder *decoder, const pa
             .column = file->columns[wanted->column],
             .bytes = {bytes.data, bytes.size},
             .nulls = {.policy = null_policy(t, wanted),
-                      .fill = wanted->may_lack ? 0 : t->params->fill,
+                      .fill = wanted->may_lack ? 0 : t->params->filling,
                       .rows = group->kept,
                       .n_rows = group->rows},
             .map = map->mapper ? &map->map : NULL,

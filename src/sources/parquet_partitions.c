@@ -67,7 +67,7 @@ static mr_status read_value(const mr_pq_set *set, const mr_pq_set_file *file, co
     }
     out->is_null = json_is_null(value);
     out->text = json_is_null(value) ? "" : json_string_value(value);
-    out->number = (int64_t)nulls->fill;
+    out->number = nulls->fill > -1e18 && nulls->fill < 1e18 ? (int64_t)nulls->fill : 0;
     out->is_number = json_is_null(value) || as_number(out->text, &out->number);
     return MR_OK;
 }

@@ -9,6 +9,7 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/memory.h"
+#include "io/far_name.h"
 #include "sources/parquet_files.h"
 #include "sources/parquet_filter.h"
 #include "sources/parquet_partitions.h"
@@ -52,9 +53,65 @@ static const char *root_of(const char *path, const mr_strings *given) {
     return NULL;
 }
 
+static bool is_given(const char *path, const mr_strings *given) {
+    bool found = false;
+    for (int32_t i = 0; i < given->n; i++) {
+        found = found || strcmp(path, given->v[i]) == 0;
+    }
+    return found;
+}
+
+/* As others who write such folders have it, what begins with "_" is no part of a table: what a
+ * writer left unfinished, for one. Columns' folders are. */
+static bool is_aside(const char *path) {
+    bool aside = false;
+    for (const char *name = path, *end; *name; name = end + (*end == '/')) {
+        end = name + strcspn(name, "/");
+        aside = aside || (*name == '_' && !memchr(name, '=', (size_t)(end - name)));
+    }
+    return aside;
+}
+
+/* How much of a pattern is a folder without wildcards; 0 also where it asks for such names. */
+static size_t plain_folder(const char *pattern) {
+    size_t plain = strcspn(pattern, "*?[");
+    bool wild = pattern[plain] != '\0';
+    while (plain > 0 && pattern[plain - 1] != '/') {
+        plain--;
+    }
+    return wild && pattern[plain] != '_' && !strstr(pattern + plain, "/_") ? plain : 0;
+}
+
+/* What of a path was found, not asked for. */
+static const char *found_part(const char *path, const mr_strings *given) {
+    const char *root = root_of(path, given);
+    for (int32_t i = 0; !root && i < given->n; i++) {
+        size_t plain = plain_folder(given->v[i]);
+        if (plain > 0 && strncmp(path, given->v[i], plain) == 0) {
+            return path + plain;
+        }
+    }
+    return root && !is_given(path, given) ? path + strlen(root) : "";
+}
+
+static mr_status leave_aside(mr_pq_set *set, const mr_strings *given, mr_error *err) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < set->paths.n; i++) {
+        char *path = set->paths.v[i];
+        if (is_aside(found_part(path, given))) {
+            free(path);
+        } else {
+            set->paths.v[n++] = path;
+        }
+    }
+    set->paths.n = n;
+    return n > 0 ? MR_OK : mr_fail(err, MR_E_NOT_FOUND, "all files in the folder begin with \"_\"");
+}
+
 static mr_status list_files(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err) {
     static const char *const endings[] = {".parquet", NULL};
     MR_TRY(mr_patterns_find(&set->paths, config->paths, endings, err));
+    MR_TRY(blame(leave_aside(set, config->paths, err), config->paths->v[0], err));
     if (set->paths.n == 1 && mr_pq_is_metadata(set->paths.v[0])) {
         return blame(mr_pq_set_from_metadata(set, err), config->paths->v[0], err);
     }
@@ -116,35 +173,12 @@ static mr_status select_columns(mr_pq_set *set, const mr_pq_set_config *config, 
     return MR_OK;
 }
 
-bool mr_pq_set_is_path(const mr_pq_set *set, int32_t column) {
-    const mr_pq_file *file = set->files[0].file;
-    const char *name = file->columns[set->columns[column]].name;
-    char whole[256];
-    int32_t bytes, path;
-    size_t length = strlen(name);
-    const size_t ending = strlen(".path");
-    if (length <= ending || length >= sizeof whole ||
-        strcmp(name + length - ending, ".path") != 0) {
-        return false;
-    }
-    memcpy(whole, name, length - ending);
-    whole[length - ending] = '\0';
-    return mr_pq_is_bytes_and_path(file, whole, &bytes, &path) && path == set->columns[column];
-}
-
 /* Hugging Face keeps an image or a sound as {bytes, path}: the bytes are the field. */
 static void shorten_name(const mr_pq_file *file, mr_pq_field *field) {
     char name[sizeof field->name];
-    int32_t bytes, path;
-    size_t length = strlen(field->name);
-    const size_t ending = strlen(".bytes");
-    if (length <= ending || strcmp(field->name + length - ending, ".bytes") != 0) {
-        return;
-    }
-    memcpy(name, field->name, length - ending);
-    name[length - ending] = '\0';
-    if (mr_pq_is_bytes_and_path(file, name, &bytes, &path) && bytes == field->column) {
-        memcpy(field->name, name, length - ending + 1);
+    if (field->role == MR_PQ_VALUES &&
+        mr_pq_image_part_of(file, field->column, name) == MR_PQ_IMAGE_BYTES) {
+        memcpy(field->name, name, sizeof name);
     }
 }
 
@@ -152,12 +186,52 @@ static bool is_ragged(const mr_type *type) {
     return mr_type_bytes(type) < 0;
 }
 
+/* The length of all lists of a row group; 0: they differ, -1: it cannot be told. */
+static int64_t length_in_group(const mr_pq_set_file *file, int32_t group, int32_t column) {
+    const mr_pq_chunk *chunk = &file->file->groups[group].chunks[column];
+    mr_pq_decoder *decoder = NULL;
+    mr_pq_vector *vector = NULL;
+    int64_t length = -1;
+    void *bytes = malloc((size_t)chunk->size + 1);
+    const mr_pq_job job = {.file = file->file,
+                           .group = group,
+                           .column = column,
+                           .bytes = {bytes, (size_t)chunk->size},
+                           .nulls = {.policy = MR_PQ_NULL_FILL}};
+    if (bytes && mr_pq_decoder_new(&decoder, 0, NULL, NULL, NULL) == MR_OK &&
+        mr_pq_read_bytes(file->path, chunk->offset, chunk->size, bytes, NULL) == MR_OK &&
+        mr_pq_decode(decoder, &job, &vector, NULL) == MR_OK) {
+        length = vector->offsets[0] ? 0 : vector->length[0];
+    }
+    mr_pq_vector_free(vector);
+    mr_pq_decoder_free(decoder);
+    free(bytes);
+    return length;
+}
+
+/* The footer's counts tell the lists' mean length. Where there are few lists it may be whole by
+ * chance, so a small row group is looked at; among many it hardly is. */
+static int64_t list_length(const mr_pq_set *set, int32_t column) {
+    enum { SMALL = 64 << 10 };
+    const mr_pq_set_file *file = &set->files[0];
+    int64_t length = mr_pq_list_length(file->file, column);
+    for (int32_t g = 0; length > 0 && g < file->file->n_groups; g++) {
+        const mr_pq_chunk *chunk = &file->file->groups[g].chunks[column];
+        if (file->file->groups[g].rows < 2) {
+            continue; /* shows nothing */
+        }
+        bool look = chunk->size <= SMALL && !chunk->refused && !mr_is_far(file->path);
+        return look && length_in_group(file, g, column) == 0 ? 0 : length;
+    }
+    return length;
+}
+
 static int32_t add_fields(mr_pq_set *set, const mr_pq_set_config *config, int32_t column,
                           mr_pq_set_field *out) {
     const mr_pq_file *first = set->files[0].file;
     mr_pq_field found[MR_PQ_FIELDS];
-    bool list = first->columns[column].max_rep == 1 && !config->ragged;
-    int64_t length = list ? mr_pq_list_length(first, column) : 0;
+    bool list = out && first->columns[column].max_rep == 1 && !config->ragged;
+    int64_t length = list ? list_length(set, column) : 0;
     int32_t n = mr_pq_fields(first, column, config->nulls.policy, length, found);
     for (int32_t i = 0; out && i < n; i++) {
         shorten_name(first, &found[i]);
@@ -223,6 +297,13 @@ static bool same_column(const mr_pq_column *a, const mr_pq_column *b) {
            meaning_of(a) == meaning_of(b) && !b->refused;
 }
 
+/* Most files have all columns where the first has them. */
+static int32_t find_alike(const mr_pq_file *file, int32_t place, const char *name) {
+    return place < file->n_columns && strcmp(file->columns[place].name, name) == 0
+               ? place
+               : mr_pq_find(file, name);
+}
+
 static mr_status map_columns(mr_pq_set *set, int64_t i, mr_error *err) {
     const mr_pq_file *first = set->files[0].file;
     mr_pq_set_file *own = &set->files[i];
@@ -232,7 +313,7 @@ static mr_status map_columns(mr_pq_set *set, int64_t i, mr_error *err) {
     }
     for (int32_t c = 0; c < set->n_columns; c++) {
         const mr_pq_column *wanted = &first->columns[set->columns[c]];
-        int32_t found = mr_pq_find(own->file, wanted->name);
+        int32_t found = find_alike(own->file, set->columns[c], wanted->name);
         if (found < 0 || !same_column(wanted, &own->file->columns[found])) {
             mr_fail(err, MR_E_TYPE, "column %s is %s than in %s", wanted->name,
                     found < 0 ? "missing, other" : "of another type", set->files[0].path);

@@ -86,9 +86,6 @@ typedef struct mr_pq_set_config {
 /* The first file's schema alone, for the fields. */
 mr_status mr_pq_set_describe(mr_pq_set *set, const mr_pq_set_config *config, mr_error *err);
 
-/* Whether a column of the set is the path in a {bytes, path} of Hugging Face's. */
-bool mr_pq_set_is_path(const mr_pq_set *set, int32_t column);
-
 /* All files, and the rows. The fields must be those of an earlier description, or NULL. */
 mr_status mr_pq_set_open(mr_pq_set *set, const mr_pq_set_config *config, const mr_pq_set *described,
                          mr_error *err);

@@ -132,6 +132,15 @@ def test_lists_of_bytes_of_a_fixed_length(tmp_path, order):
                         assert batch[name][slot].tobytes() == b"".join(theirs)
 
 
+@pytest.mark.parametrize("lists", [[[1], [2, 3, 4]], [[1, 2], [3], [4, 5, 6]], [[], [1, 2], [3], [4]], [[1, 2], [3, 4]]])
+def test_lists_whose_mean_length_is_whole(tmp_path, lists):
+    """The counts of the footer fit lists of one length; the lists need not."""
+    path = str(tmp_path / "bags.parquet")
+    pq.write_table(pa.table({"bag": lists}), path, write_statistics=False)
+    with Loader(document(path, False, batch=4)) as loader:
+        assert [np.asarray(v).tolist() for v in next(loader)["bag"]] == lists
+
+
 def test_a_column_that_is_called_index(tmp_path):
     path = str(tmp_path / "own.parquet")
     pq.write_table(pa.table({"index": [30, 10, 20], "x": [1, 2, 3]}), path)
@@ -497,6 +506,39 @@ def test_folders_patterns_and_lists(folder, how):
     for batch in batches:
         compare(batch, rows, names)
     assert sorted(indices(batches)) == list(range(300))
+
+
+def test_patterns_for_folders_and_what_is_set_aside(tmp_path):
+    def write(name, value):
+        path = tmp_path / "set" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"x": [value]}), path)
+    for value, name in enumerate(["a.parquet", "k=1/b.parquet", "k=1/deep/c.parquet", "k=2/d.parquet", "k=2/_left/e.parquet",
+                                  "_temporary/0/f.parquet", ".hidden/g.parquet", "_h.parquet", "_k=3/i.parquet", "k=2/j.txt"]):
+        write(name, value)
+
+    def found(*paths):
+        with Loader(document([str(tmp_path / p) for p in paths], False, columns=["x"])) as loader:
+            return [x for b in loader for x in b["x"][:b.valid].tolist()]
+    with pytest.raises(MrError, match="different folders of the form a=b"):
+        found("set")
+    shutil.rmtree(tmp_path / "set" / "k=1")
+    (tmp_path / "set" / "a.parquet").unlink()
+    assert found("set") == [8, 3]
+    write("k=1/b.parquet", 1)
+    write("k=1/deep/c.parquet", 2)
+    assert found("set/k=*") == [1, 2, 3]
+    assert found("set/k=1/**/*.parquet") == [1, 2] and found("set/k=1/*.parquet") == [1]
+    assert found("set/**/c.parquet") == found("set/**/deep/*") == found("**/deep/**/c.*") == [2]
+    assert found("set/k=1/**") == [1, 2] and found("set/k=?/**/[bd].parquet") == [1, 3]
+    assert found("set/k=2/_left/e.parquet") == found("set/k=2/_left/*") == found("set/k=2/_*/e*") == [4]
+    with pytest.raises(MrError, match="no file has a name like this"):
+        found("set/**/nosuch*")
+    with pytest.raises(MrError, match="begin with"):
+        shutil.rmtree(tmp_path / "set" / "_temporary")
+        for part in ("k=1", "k=2", "_k=3"):
+            shutil.rmtree(tmp_path / "set" / part)
+        found("set")
 
 
 @pytest.fixture(scope="module")

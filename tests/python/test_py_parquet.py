@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """mr.parquet from Python, and Petastorm's readers over it (Petastorm is not needed)."""
+import datetime
+import decimal
 import io
+import json
 
 import numpy as np
 import pytest
@@ -33,6 +36,96 @@ def test_a_source_with_paths_columns_and_a_condition(folder):
     assert sorted(rows) == [(i, f"n{i}") for i in range(50, 120)]
     with pytest.raises(ValueError, match="nosuch"):
         mr.parquet(folder, columns=["nosuch"]).batch(1).loader()
+
+
+UNITS = {"ms": 10 ** 3, "us": 10 ** 6, "ns": 10 ** 9}
+MOMENTS = [datetime.datetime(1969, 12, 31, 23, 59, 59, 999000), datetime.datetime(1970, 1, 1),
+           datetime.datetime(2000, 2, 29, 12, 30, 15, 250000), datetime.datetime(2024, 5, 31),
+           datetime.datetime(2100, 3, 1, 0, 0, 0, 1000)]
+
+
+def ids_where(path, condition):
+    try:
+        with mr.parquet(path, columns=["id"], where=condition).shuffle(False).batch(8).loader(epochs=1) as loader:
+            return [i for batch in loader for i in batch["id"][:batch.valid].tolist()]
+    except FileNotFoundError:
+        return []
+
+
+@pytest.mark.parametrize("unit", [*UNITS, "int96"])
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_conditions_on_times_as_people_write_them(tmp_path, unit, zone):
+    path = tmp_path / "times.parquet"
+    kind = pa.timestamp("ns" if unit == "int96" else unit, zone)
+    pq.write_table(pa.table({"id": range(5), "t": pa.array(MOMENTS, kind)}), path,
+                   use_deprecated_int96_timestamps=unit == "int96")
+    far = [datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31)]
+    for when in [*MOMENTS, *far, MOMENTS[2] + datetime.timedelta(microseconds=1)]:
+        for op, holds in (("==", when.__eq__), ("<", when.__gt__), ("<=", when.__ge__), (">", when.__lt__)):
+            expected = [i for i, moment in enumerate(MOMENTS) if holds(moment)]
+            for literal in (when, str(when), when.isoformat(), np.datetime64(when)):
+                assert ids_where(path, [op, "t", literal]) == expected, literal
+    east = datetime.timezone(datetime.timedelta(hours=2))
+    if zone or unit == "int96":
+        for literal in (MOMENTS[2].replace(tzinfo=datetime.timezone.utc).astimezone(east), "2000-02-29T12:30:15.25Z",
+                        "2000-02-29 14:30:15.250+0200", "2000-02-29 12:00:15.25-00:30"):
+            assert ids_where(path, ["in", "t", [literal]]) == [2]
+    else:
+        with pytest.raises(ValueError, match="without a zone"):
+            ids_where(path, ["==", "t", MOMENTS[2].replace(tzinfo=east)])
+    for wrong in ("", "2000", "2000-02-30", "2000-13-01", "1900-02-29", "2000-02-29 24:00", "2000-02-29 1:00",
+                  "2000-02-29 12:00:15.", "2000-02-29x", "2000-02-29 12:00:00 UTC"):
+        with pytest.raises(ValueError, match='column "t" is compared with a number'):
+            ids_where(path, ["==", "t", wrong])
+
+
+def test_conditions_on_dates_decimals_and_large_numbers(tmp_path):
+    path, days = tmp_path / "kinds.parquet", [datetime.date(1900, 2, 28), datetime.date(1970, 1, 1), datetime.date(2024, 2, 29)]
+    clock = [datetime.time(0), datetime.time(12, 30, 0, 5), datetime.time(23, 59, 59, 999999)]
+    pq.write_table(pa.table({
+        "id": range(3), "day": days, "clock": pa.array(clock, pa.time64("us")),
+        "u": pa.array([0, 2 ** 63, 2 ** 64 - 1], pa.uint64()), "i": [-2 ** 63, 0, 2 ** 63 - 1],
+        "price": [decimal.Decimal(v) for v in ("0.10", "0.20", "12345678901234.56")]}), path)
+    for column, values in (("day", days), ("clock", clock)):
+        for k, literal in enumerate(values):
+            assert ids_where(path, ["==", column, literal]) == ids_where(path, ["==", column, str(literal)]) == [k]
+            assert ids_where(path, [">", column, literal]) == list(range(k + 1, 3))
+    assert ids_where(path, ["in", "day", set(days[1:])]) == [1, 2]
+    assert ids_where(path, ["==", "u", 2 ** 64 - 1]) == ids_where(path, [">", "u", 2 ** 63]) == [2]
+    assert ids_where(path, ["==", "u", np.uint64(2 ** 63)]) == [1] and ids_where(path, ["<", "u", 2 ** 64]) == [0, 1, 2]
+    assert ids_where(path, [">", "u", -2 ** 70]) == [0, 1, 2] and ids_where(path, [">", "i", 2 ** 63]) == []
+    assert ids_where(path, ["<", "i", 2 ** 64]) == [0, 1, 2] and ids_where(path, [">=", "i", -2 ** 63]) == [0, 1, 2]
+    for k, price in enumerate(("0.10", "0.20", "12345678901234.56")):
+        assert ids_where(path, ["==", "price", decimal.Decimal(price)]) == ids_where(path, ["==", "price", price]) == [k]
+    for column, literal in (("day", "today"), ("day", datetime.datetime(2024, 2, 29)), ("clock", "25:00"), ("price", "much"),
+                            ("price", "0x1"), ("i", "1.5"), ("i", "five"), ("u", b"1"), ("i", "")):
+        with pytest.raises(ValueError, match=f'column "{column}" is compared with a number'):
+            ids_where(path, ["==", column, literal])
+
+
+def test_the_command_says_what_becomes_of_images(tmp_path):
+    path = tmp_path / "images.parquet"
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pq.write_table(pa.table({"photo": pa.array([{"bytes": b"x", "path": None}], kind)}), path)
+    said = {c["name"]: c["loaded"] for c in json.loads(mr._core.parquet_json(str(path)))["columns"]}
+    assert said["photo.bytes"].endswith('as "photo"') and "empty where it is null" in said["photo.path"]
+    assert set(mr.parquet(path).types) == {"photo", "photo.path"}
+
+
+def test_nulls_that_become_nan(tmp_path):
+    path = tmp_path / "holes.parquet"
+    pq.write_table(pa.table({"x": [0.5, None], "h": pa.array([None, np.float16(2)], pa.float16()), "i": [1, None]}), path)
+    for nan in (float("nan"), np.float32("nan"), "nan"):
+        with mr.parquet(path, columns=["x", "h"], nulls="fill", fill=nan).shuffle(False).batch(2).loader() as loader:
+            batch = next(iter(loader))
+            assert np.array_equal(batch["x"], [0.5, np.nan], equal_nan=True)
+            assert np.array_equal(batch["h"], np.array([np.nan, 2], np.float16), equal_nan=True)
+    with pytest.raises(mr.SampleError, match='column "i": nulls cannot be filled with nan: it is int64'), \
+            mr.parquet(path, nulls="fill", fill=float("nan")).batch(2).loader() as loader:
+        list(loader)
+    for wrong in ("much", None, [1], float("inf")):
+        with pytest.raises(ValueError, match="fill wants a number"):
+            mr.parquet(path, nulls="fill", fill=wrong)
 
 
 def test_batches_as_petastorms(folder):
@@ -112,6 +205,29 @@ def test_what_cannot_be_is_refused_with_the_way(folder, tmp_path):
     write_schema(tmp_path, b"no pickle")
     with pytest.raises(ValueError, match="schema cannot be read"):
         petastorm.make_reader(str(tmp_path))
+
+
+def test_nulls_filters_and_addresses_of_petastorms(tmp_path):
+    pq.write_table(pa.table({"i": [1, None, 3], "x": [0.5, None, 2.5]}), tmp_path / "a.parquet")
+    for make in (petastorm.make_batch_reader, petastorm.make_reader):
+        with pytest.raises(mr.SampleError, match="nulls="), make(str(tmp_path)) as reader:
+            list(reader)
+    with petastorm.make_batch_reader(str(tmp_path), nulls="fill", fill=float("nan"), schema_fields=["x"],
+                                     shuffle_row_groups=False) as reader:
+        assert np.array_equal(next(reader).x, [0.5, np.nan, 2.5], equal_nan=True)
+    with petastorm.make_reader(str(tmp_path), nulls="mask", schema_fields=["i"],
+                               shuffle_row_groups=False) as reader:
+        assert [(row.i, row.i_mask) for row in reader] == [(1, True), (0, False), (3, True)]
+    for filters in ([("i", "~", 3)], [("i", 3)]):
+        with pytest.raises(ValueError, match="not in"):
+            petastorm.make_batch_reader(str(tmp_path), filters=filters)
+    ngram = type("NGram", (), {"get_field_names_at_all_timesteps": None})()
+    with pytest.raises(NotImplementedError, match="NGram.*map"):
+        petastorm.make_reader(str(tmp_path), schema_fields=ngram)
+    with pytest.raises(ValueError, match="s3, http.*mount"):
+        petastorm.make_batch_reader("hdfs://server/rows")
+    with pytest.raises(OSError, match="127.0.0.1"):
+        petastorm.make_batch_reader("http://127.0.0.1:9/rows.parquet")
 
 
 def write_schema(folder, pickled):
