@@ -119,9 +119,11 @@ static uint32_t place_fixed_rate(const mr_rehearsal *b, const kept *sample) {
 
 /* The next of the places that somebody chose. */
 static uint32_t place_chosen(mr_rehearsal *b) {
-    int64_t place = b->n_places > 0 ? *b->places : -1;
-    b->places += b->n_places > 0;
-    b->n_places -= b->n_places > 0;
+    if (b->n_places == 0) {
+        return REFUSED;
+    }
+    int64_t place = *b->places++;
+    b->n_places--;
     return place < 0 ? REFUSED : (uint32_t)place;
 }
 

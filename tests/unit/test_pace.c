@@ -2,6 +2,8 @@
 /* Streams that are slower or faster than training: what the clock decides is in the journal, and
  * with it the same bytes come again. */
 #include <millrace/stream.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "fixture.h"
 #include "test.h"
@@ -252,6 +254,35 @@ TEST(a_stream_is_thinned_by_its_keys_as_the_journal_says) {
                 true);
     check_early(", \"until\": 6000}}, \"pace\": {\"early\": \"thin\", \"most_waiting\": 200}",
                 false);
+}
+
+/* A full disk, as a limit on the size of files: what was delivered is in the journal, and comes
+ * again once there is room. */
+TEST(a_journal_that_cannot_be_written_ends_the_run_before_a_decision_is_lost) {
+    run r;
+    struct rlimit old;
+    begin();
+    append(100, false);
+    clear(&whole);
+    getrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){12000, old.rlim_max});
+    CHECK_INT(open_run(&r, fills, NULL, &whole.err), ==, MR_OK);
+    while (whole.n_batches < MOST && take(&r, &whole)) {
+    }
+    setrlimit(RLIMIT_FSIZE, &old);
+    mr_loader_close(r.loader);
+    mr_pipeline_free(r.pipeline);
+    CHECK_INT(whole.status, ==, MR_E_IO);
+    CHECK_HAS(whole.err.source, "journal");
+    CHECK_INT(whole.n_batches, >, 3);
+    clear(&part);
+    CHECK_INT(open_run(&r, fills, NULL, &part.err), ==, MR_OK);
+    while (part.n_batches < whole.n_batches && take(&r, &part)) {
+    }
+    end(&r, &part);
+    CHECK_INT(part.n_batches, ==, whole.n_batches);
+    check_same_from(&whole, 0, &part);
 }
 
 /* ---- Refused ---- */
