@@ -10,8 +10,8 @@ rank, whose links (veth) carry 1 GB/s (tc tbf). That needs root, ip, tc and mpir
 
 Storage is slowed down to 100 MB/s for all ranks together (preload/throttle.c). An epoch after the first is the difference
 between a run of 1 epoch and one of several; all kinds take turns. Figures are those of the fastest round, which was disturbed
-least. The model has no figure of what it predicts but CPU time, which does not depend on who else
-uses the machine: T = max(bytes from storage / rate, bytes that a link carries / its rate, CPU seconds / CPUs).
+least. The model has no figure of what it predicts but CPU time: T = max(bytes from storage / rate, bytes that a link carries /
+its rate, CPU seconds of all ranks / CPUs that others leave).
 """
 import contextlib
 import json
@@ -96,8 +96,15 @@ def cpu_seconds():
 STORE = "store"  # in place of a fabric: all ranks have one store in memory, which is warm after the first epoch
 
 
+def busy_seconds():
+    """Of all CPUs and all processes of the machine."""
+    with open("/proc/stat") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+
 def run(data, ranks, share, fabric, times, throttle):
-    """Seconds, bytes from storage, bytes that moved, messages, CPU seconds of all ranks."""
+    """Seconds, bytes from storage, bytes that moved, messages, CPU seconds of all ranks, and of all other processes meanwhile."""
     document = {"source": {"files": {"path": data.path, "extensions": []}}, "ops": [], "batch": data.batch * ranks,
                 "seed": 1, "remainder": "drop", "share": share}
     if fabric == STORE:
@@ -114,8 +121,10 @@ def run(data, ranks, share, fabric, times, throttle):
                 "--json", "--quiet", "--no-digest", "--threads", "1", "--epochs", str(times)]
     command += ["--io", "pread", "--reads", "4"] if throttle else []  # which can be slowed down
     command += ["--fabric", fabric] if fabric and fabric != STORE else []
-    before = cpu_seconds()
+    before, busy = cpu_seconds(), busy_seconds()
     done = subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    own = cpu_seconds() - before
+    others = busy_seconds() - busy - own
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: {done.returncode} {done.stderr}")
     lines = []
@@ -124,7 +133,7 @@ def run(data, ranks, share, fabric, times, throttle):
             lines += [json.loads(line) for line in file if line.startswith("{")]
     fabrics = [line["fabric"] for line in lines if line.get("fabric")]
     return (max(line["seconds"] for line in lines), sum(line["bytes_read"] for line in lines),
-            sum(f["bytes_in"] for f in fabrics), sum(f["messages"] for f in fabrics), cpu_seconds() - before)
+            sum(f["bytes_in"] for f in fabrics), sum(f["messages"] for f in fabrics), own, others)
 
 
 def later_epoch(data, ranks, share, fabric, throttle):
@@ -134,6 +143,7 @@ def later_epoch(data, ranks, share, fabric, throttle):
     # What was read beyond the whole dataset, once: a rank tells its figures when it is done, and may read for others after that,
     # so those of a short run lack some of the first reading.
     later[1] = max(0, many[1] - data.bytes) / (epochs - 1)
+    later[5] = max(0, later[5] / later[0])  # CPUs that others had
     return later
 
 
@@ -156,15 +166,18 @@ def four_ranks(data, has_links):
     base = found["each reads its files"][0]
     yield (f"## An epoch after the first: 4 ranks, {data.n} files of {data.size:,} bytes, batch {batch}, storage 100 MB/s for all together; "
            f"load {os.getloadavg()[0]:.1f}\n")
-    yield "| | seconds | model | off by | bound by | times faster | bytes from storage | moved | predicted | messages a step | CPU s |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
-    for name, (seconds, read, moved, messages, cpu) in found.items():
+    yield "| | seconds | model | off by | bound by | times faster | bytes from storage | moved | predicted | messages a step | CPU s | CPUs of others |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
+    for name, (seconds, read, moved, messages, cpu, others) in found.items():
         parts = {"storage": read / rate if kinds[name][3] else 0, "network": moved / ranks / link_rate if has_links else 0,
                  "CPU": cpu / cpus}
         bound = max(parts, key=parts.get)
+        if bound == "CPU":  # who waits for something else leaves CPUs that others then have
+            parts[bound] = cpu / (cpus - min(others, cpus - 0.1))
         words = [name, f"{seconds:.3f}", f"{parts[bound]:.3f}", f"{seconds / parts[bound] - 1:+.0%}", bound,
                  f"{base / seconds:.1f}", f"{read / data.bytes:.1%}", f"{moved / data.bytes:.1%}",
-                 f"{moves[name]:.1%}" if name in moves else "", f"{messages / steps:.0f}" if messages else "", f"{cpu:.3f}"]
+                 f"{moves[name]:.1%}" if name in moves else "", f"{messages / steps:.0f}" if messages else "", f"{cpu:.3f}",
+                 f"{others:.1f}"]
         yield "| " + " | ".join(words) + " |"
 
 
@@ -188,7 +201,7 @@ def what_moves(folder):
     yield "|---|---|---|---|---|"
     beta = math.sqrt(3 / 4) / math.sqrt(2 * math.pi * 64)
     for share, predicted in (("strict", 3 / 4), ("local", beta)):
-        _, read, moved, _, _ = run(data, 4, share, "mpi", data.epochs, False)
+        _, read, moved, _, _, _ = run(data, 4, share, "mpi", data.epochs, False)
         part = moved / data.bytes / data.epochs
         yield f"| `{share}` | {part:.2%} | {predicted:.2%} | {part / predicted - 1:+.1%} | {read / data.bytes:.1%} |"
 
@@ -255,7 +268,7 @@ def machine():
         cpu = next(line.split(": ")[1].strip() for line in file if line.startswith("model name"))
     return (f"{cpu}, {cpus} CPUs, all ranks on one machine. Figures are of the fastest of {rounds} rounds. Storage is slowed down "
             "by a preloaded pread (`bench/preload/throttle.c`), not by a network. The model is T = max(bytes from storage / 100 MB/s, bytes that a link carries / 1 GB/s, "
-            "CPU seconds of all ranks / CPUs): on a machine that others use seconds are longer than it; bytes, messages and CPU seconds hardly differ.\n")
+            "CPU seconds of all ranks / CPUs that other processes of the machine left).\n")
 
 
 def tables(folder):
