@@ -114,7 +114,7 @@ static void hash_op(const mr_pipeline *p, int32_t i, mr_hasher *hasher) {
         mr_hasher_text(hasher, node->kind == MR_KIND_BOXES ? "boxes" : "points");
         mr_hasher_bytes(hasher, &node->min_visible, sizeof node->min_visible);
         if (node->format != MR_BOX_CORNERS) {
-            mr_hasher_number(hasher, (uint64_t)node->format);
+            mr_hasher_number(hasher, (int64_t)node->format);
         }
     }
     bool on_several = node->class->run_sample || (node->flags & MR_OP_BATCH);

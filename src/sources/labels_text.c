@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* labels_text.c - lists, CSV and TSV to sheets. */
+#include "sources/labels_sheet.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "core/error.h"
+
+/* ---- A list ---- */
+static mr_status read_list_line(mr_label_sheet *s, char *line, int64_t number, mr_error *err) {
+    const char *hint = "write a path, a tab and a label on each line";
+    char *separator = strrchr(line, '\t');
+    separator = separator ? separator : strrchr(line, ' ');
+    if (!separator || separator[1] == '\0') {
+        return mr_label_sheet_fail(s, number, "has no label", hint, err);
+    }
+    if (separator == line) {
+        return mr_label_sheet_fail(s, number, "has no path", hint, err);
+    }
+    MR_TRY(mr_label_sheet_add_row(s, number, err));
+    mr_label_cell name = {.text = strndup(line, (size_t)(separator - line))};
+    MR_TRY(mr_label_sheet_set_cell(s, 0, name, err));
+    return mr_label_sheet_set_cell(
+        s, 1, mr_label_cell_of_text(separator + 1, strlen(separator + 1)), err);
+}
+
+static mr_status read_list(mr_label_sheet *s, char *text, mr_error *err) {
+    int64_t number = 0;
+    MR_TRY(mr_label_sheet_set_headers(s, 2, err));
+    s->headers[0] = strdup("file");
+    s->headers[1] = strdup("label");
+    if (!s->headers[0] || !s->headers[1]) {
+        return mr_fail_memory(err, 8);
+    }
+    for (char *line = text, *next; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) {
+            *next++ = '\0';
+        }
+        number++;
+        line[strcspn(line, "\r")] = '\0';
+        if (line[0] != '\0') {
+            MR_TRY(read_list_line(s, line, number, err));
+        }
+    }
+    return MR_OK;
+}
+
+/* ---- CSV ---- */
+static bool is_blank(char c, char separator) {
+    return (c == ' ' || c == '\t') && c != separator;
+}
+
+/* Takes a cell off the text, quotes resolved in place; *at is left at what ends it. Blanks around a
+ * cell are nobody's label: people write "cat, 3". */
+static char *take_csv_cell(char **at, char separator, int64_t *line, size_t *length) {
+    char *from = *at;
+    while (is_blank(*from, separator)) {
+        from++;
+    }
+    char *start = from, *to = from, *kept = from;
+    bool quoted = *from == '"';
+    from += quoted;
+    while (*from && (quoted || (*from != separator && *from != '\n' && *from != '\r'))) {
+        if (quoted && *from == '"' && from[1] != '"') {
+            quoted = false;
+            kept = to;
+            from++;
+            continue;
+        }
+        from += quoted && *from == '"'; /* the first of two */
+        *line += *from == '\n';
+        *to++ = *from++;
+    }
+    while (to > kept && is_blank(to[-1], separator)) {
+        to--;
+    }
+    *length = (size_t)(to - start);
+    *at = from;
+    return start;
+}
+
+static mr_status read_csv_header(mr_label_sheet *s, char **at, char separator, int64_t *line,
+                                 mr_error *err) {
+    int32_t n = 1;
+    for (const char *c = *at; *c && *c != '\n'; c++) {
+        n += *c == separator;
+    }
+    MR_TRY(mr_label_sheet_set_headers(s, n, err));
+    s->n_columns = 0; /* a separator within quotes was counted too */
+    do {
+        size_t length = 0;
+        *at += s->n_columns > 0;
+        const char *text = take_csv_cell(at, separator, line, &length);
+        s->headers[s->n_columns] = strndup(text, length);
+        if (!s->headers[s->n_columns++]) {
+            return mr_fail_memory(err, length);
+        }
+    } while (**at == separator && s->n_columns < n);
+    return MR_OK;
+}
+
+static mr_status read_csv_row(mr_label_sheet *s, char **at, char separator, int64_t *line,
+                              mr_error *err) {
+    const int64_t number = *line;
+    int32_t column = 0;
+    MR_TRY(mr_label_sheet_add_row(s, number, err));
+    for (;; ++*at) {
+        size_t length = 0;
+        const char *text = take_csv_cell(at, separator, line, &length);
+        if (column < s->n_columns) {
+            MR_TRY(mr_label_sheet_set_cell(s, column, mr_label_cell_of_text(text, length), err));
+        }
+        column++;
+        if (**at != separator) {
+            break;
+        }
+    }
+    return column == s->n_columns
+               ? MR_OK
+               : mr_label_sheet_fail(s, number, "has another number of columns than the header",
+                                     "text that has the separator in it goes between double quotes",
+                                     err);
+}
+
+static void skip_line_end(char **at, int64_t *line) {
+    *at += **at == '\r';
+    *line += **at == '\n';
+    *at += **at == '\n';
+}
+
+static mr_status read_csv(mr_label_sheet *s, char *text, char separator, mr_error *err) {
+    int64_t line = 1;
+    text += strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* as some programs begin theirs */
+    MR_TRY(read_csv_header(s, &text, separator, &line, err));
+    skip_line_end(&text, &line);
+    while (*text) {
+        if (*text != '\n' && *text != '\r') {
+            MR_TRY(read_csv_row(s, &text, separator, &line, err));
+        }
+        if (*text == '\r' && text[1] != '\n') {
+            text++;
+            continue;
+        }
+        skip_line_end(&text, &line);
+    }
+    return MR_OK;
+}
+
+/* ---- Any of them ---- */
+typedef enum sheet_format { LIST, CSV, TSV, JSON_LINES } sheet_format;
+
+static sheet_format format_of(const char *path) {
+    size_t length = strlen(path);
+    static const struct {
+        const char *ending;
+        sheet_format format;
+    } known[] = {{".csv", CSV},
+                 {".tsv", TSV},
+                 {".jsonl", JSON_LINES},
+                 {".ndjson", JSON_LINES},
+                 {".json", JSON_LINES}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        size_t ending = strlen(known[i].ending);
+        if (length >= ending && strcasecmp(path + length - ending, known[i].ending) == 0) {
+            return known[i].format;
+        }
+    }
+    return CSV;
+}
+
+mr_status mr_label_sheet_read(mr_label_sheet *s, const mr_labels_origin *from, char *text,
+                              mr_error *err) {
+    switch (from->is_list ? LIST : format_of(from->path)) {
+    case LIST:
+        return read_list(s, text, err);
+    case JSON_LINES:
+        return mr_label_sheet_read_json(s, text, err);
+    case TSV:
+        return read_csv(s, text, '\t', err);
+    default:
+        return read_csv(s, text, ',', err);
+    }
+}
