@@ -198,8 +198,8 @@ static mr_status refuse_nulls(const mr_pq_chunk_state *state, const mr_pq_nulls 
     if (at == INT64_MAX) {
         return MR_OK; /* all are in rows that nobody wants */
     }
-    mr_fail(state->err, MR_E_TYPE, "row %lld is null (and %lld more)", (long long)(first_row + at),
-            (long long)vector->n_nulls - 1);
+    long long row = first_row + at, more = vector->n_nulls - 1;
+    mr_fail(state->err, MR_E_TYPE, "row %lld is null (and %lld more)", row, more);
     mr_hint(state->err, "say what nulls become: \"nulls\": \"fill\" or \"mask\"");
     return MR_E_TYPE;
 }

@@ -15,6 +15,7 @@
 #include "parquet/parts.h"
 
 #define NESTING 64
+#define FEW 8 /* literals that are compared one after the other; among more is searched */
 
 /* How a value compares with a literal. */
 enum { BELOW, EQUAL, ABOVE, UNORDERED, ANSWERS };
@@ -226,6 +227,39 @@ static mr_status parse_literal(const parser *p, const mr_pq_column *column, json
     return MR_OK;
 }
 
+static uint8_t answer_texts(mr_pq_bytes a, mr_pq_bytes b) {
+    size_t common = a.size < b.size ? a.size : b.size;
+    int order = common ? memcmp(a.data, b.data, common) : 0;
+    order = order ? order : (a.size > b.size) - (a.size < b.size);
+    return order < 0 ? BELOW : order > 0 ? ABOVE : EQUAL;
+}
+
+/* In the order of the values that they stand for; of one column, so of one kind. */
+static int by_value(const void *a, const void *b) {
+    const literal *x = a, *y = b;
+    if (x->text.data) {
+        return (int)answer_texts(x->text, y->text) - EQUAL;
+    }
+    if (x->side != y->side) {
+        return x->side < y->side ? -1 : 1;
+    }
+    if (x->whole != y->whole) {
+        return x->whole < y->whole ? -1 : 1;
+    }
+    if (x->beyond != y->beyond) {
+        return x->beyond ? 1 : -1;
+    }
+    return (x->real > y->real) - (x->real < y->real);
+}
+
+/* Of integers `real` is a second way to say the same, which is not to be sorted by. */
+static void sort_literals(const mr_pq_column *column, node *n) {
+    for (int32_t i = 0; !is_float(column->dtype) && i < n->n_literals; i++) {
+        n->literals[i].real = 0;
+    }
+    qsort(n->literals, (size_t)n->n_literals, sizeof *n->literals, by_value);
+}
+
 static mr_status parse_literals(const parser *p, const mr_pq_column *column, json_t *json,
                                 node *out) {
     bool many = out->op->kind == OP_IN;
@@ -243,14 +277,10 @@ static mr_status parse_literals(const parser *p, const mr_pq_column *column, jso
         json_t *value = many ? json_array_get(json, i) : json;
         MR_TRY(parse_literal(p, column, value, &out->literals[i]));
     }
+    if (n > 1) {
+        sort_literals(column, out);
+    }
     return MR_OK;
-}
-
-static uint8_t answer_texts(mr_pq_bytes a, mr_pq_bytes b) {
-    size_t common = a.size < b.size ? a.size : b.size;
-    int order = common ? memcmp(a.data, b.data, common) : 0;
-    order = order ? order : (a.size > b.size) - (a.size < b.size);
-    return order < 0 ? BELOW : order > 0 ? ABOVE : EQUAL;
 }
 
 static uint8_t answer_reals(double a, double b) {
@@ -775,6 +805,25 @@ typedef struct rows_part {
     int64_t n;
 } rows_part;
 
+/* Whether a value is among sorted literals. */
+static bool is_among(const mr_pq_column *column, const void *value, const node *n) {
+    int32_t low = 0, high = n->n_literals;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        uint8_t found = UNORDERED;
+        answer(column, value, 1, &n->literals[middle], &found);
+        if (found == EQUAL || found == UNORDERED) {
+            return found == EQUAL;
+        }
+        if (found == BELOW) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return false;
+}
+
 static void leaf_rows(const rows_part *part, const node *n, uint8_t *out) {
     const mr_pq_vector *vector = part->vectors[n->column];
     const mr_pq_column *column = vector->column;
@@ -785,7 +834,11 @@ static void leaf_rows(const rows_part *part, const node *n, uint8_t *out) {
     for (int64_t i = 0; i < part->n; i++) {
         out[i] = n->op->kind == OP_NULL ? n->op->truth[0] == (valid && !valid[i]) : FALSE_ROW;
     }
-    for (int32_t l = 0; l < n->n_literals; l++) {
+    bool search = n->n_literals > FEW;
+    for (int64_t i = 0; search && i < part->n; i++) {
+        out[i] = is_among(column, values + (size_t)i * mr_pq_cell_size(column), n);
+    }
+    for (int32_t l = 0; !search && l < n->n_literals; l++) {
         answer(column, values, part->n, &n->literals[l], answers);
         for (int64_t i = 0; i < part->n; i++) {
             bool hit = n->op->kind == OP_IN ? answers[i] == EQUAL : n->op->truth[answers[i]];

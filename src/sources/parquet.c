@@ -164,8 +164,12 @@ static mr_pq_set_config config_of(const params *p, const mr_log *log, const mr_k
 
 static mr_status read_fill(params *p, mr_error *err) {
     char *end;
-    p->filling = strcmp(p->fill, "\"nan\"") == 0 ? (double)NAN : strtod(p->fill, &end);
-    if (p->filling == p->filling && *end) {
+    if (strcmp(p->fill, "\"nan\"") == 0) {
+        p->filling = (double)NAN;
+        return MR_OK;
+    }
+    p->filling = strtod(p->fill, &end);
+    if (*end) {
         mr_fail(err, MR_E_PARAM, "fill wants a number or \"nan\", not %.40s", p->fill);
         mr_error_at_json(err, "$.source.parquet.fill");
         return MR_E_PARAM;

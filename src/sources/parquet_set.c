@@ -188,6 +188,7 @@ static bool is_ragged(const mr_type *type) {
 
 /* The length of all lists of a row group; 0: they differ, -1: it cannot be told. */
 static int64_t length_in_group(const mr_pq_set_file *file, int32_t group, int32_t column) {
+    static const mr_pq_limits limits = {.bytes = 64 << 20};
     const mr_pq_chunk *chunk = &file->file->groups[group].chunks[column];
     mr_pq_decoder *decoder = NULL;
     mr_pq_vector *vector = NULL;
@@ -198,7 +199,7 @@ static int64_t length_in_group(const mr_pq_set_file *file, int32_t group, int32_
                            .column = column,
                            .bytes = {bytes, (size_t)chunk->size},
                            .nulls = {.policy = MR_PQ_NULL_FILL}};
-    if (bytes && mr_pq_decoder_new(&decoder, 0, NULL, NULL, NULL) == MR_OK &&
+    if (bytes && mr_pq_decoder_new(&decoder, 0, NULL, &limits, NULL) == MR_OK &&
         mr_pq_read_bytes(file->path, chunk->offset, chunk->size, bytes, NULL) == MR_OK &&
         mr_pq_decode(decoder, &job, &vector, NULL) == MR_OK) {
         length = vector->offsets[0] ? 0 : vector->length[0];

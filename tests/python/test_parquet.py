@@ -545,6 +545,31 @@ def test_condition_takes_the_rows_for_which_it_is_true(ordered, seed):
                 assert verdict != 2 or all(expected), condition
 
 
+@pytest.mark.parametrize("column", ["i", "u", "f", "s", "t", "e"])
+def test_values_are_found_among_many(column):
+    """Literals of every kind, some of them no value's, some twice, in no order."""
+    r, n = random.Random(column), 700
+    columns = {"i": pa.array([r.randrange(-200, 200) for _ in range(n)], pa.int16()),
+               "u": pa.array([r.choice([0, 1, 2 ** 63, 2 ** 64 - 1, r.randrange(300)]) for _ in range(n)], pa.uint64()),
+               "f": pa.array([r.choice([0.0, -0.0, float("nan"), float("inf"), r.randrange(90) / 4]) for _ in range(n)]),
+               "s": pa.array(["é" * r.randrange(4) + str(r.randrange(30)) for _ in range(n)]),
+               "t": pa.array([None if r.random() < 0.2 else r.randrange(300) for _ in range(n)], pa.timestamp("us")),
+               "e": pa.array([decimal.Decimal(r.randrange(300)) / 4 for _ in range(n)], pa.decimal128(9, 2))}
+    table = pa.table({column: columns[column]})
+    values = [value(v) for v in table[column].cast(plain(table[column].type)).to_pylist()]
+    known = [v for v in values if v is not None and v == v and v != float("inf") and
+             not (isinstance(v, int) and v >= 2 ** 63)]
+    literals = [v.decode() if isinstance(v, bytes) else v for v in r.sample(known, 40) * 2]
+    literals += {"s": ["", "z", "éé"], "u": [-1, 2.5, 1e30, -1e30, float(2 ** 63), str(2 ** 64 - 1)]}.get(
+        column, [-9999, 0.125, 1e30, -1e30])
+    meant = {float(v) if column == "u" else v.encode() if isinstance(v, str) else v for v in literals}
+    r.shuffle(literals)
+    with Reader(write(table, row_group_size=n)) as ours:
+        for op in ("in", "not_in"):
+            expected = [v is not None and ((float(v) if column == "u" else v) in meant) == (op == "in") for v in values]
+            assert ours.where(0, [op, column, literals])[1].tolist() == expected
+
+
 def test_statistics_rule_row_groups_out(ordered):
     with Reader(ordered[0]) as ours:
         assert [ours.where(g, ["<", "i", 50])[0] for g in range(4)] == [2, 0, 0, 0]
