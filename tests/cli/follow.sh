@@ -9,7 +9,7 @@ says millrace run --quiet p.json --journal journal --state-out state.json
 says millrace replay journal
 says millrace run --quiet p.json --state-in state.json
 says millrace run --quiet p.json --journal journal --seed 5
-millrace run --quiet p.json --top --trace trace --metrics metrics 2>&1 >/dev/null | sed -n 's/^\(stream[a-z, ]*\) .*/\1/p'
+millrace run --quiet p.json --top --trace trace --metrics metrics 2>&1 >/dev/null | sed -n 's/^\(stream\(, in\)\{0,1\}\) .*/\1/p'
 millrace report trace | grep -o 'the stream: 100 entries read'
 grep -c '^millrace_stream' metrics
 says millrace replay clicks
