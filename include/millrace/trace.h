@@ -94,8 +94,8 @@ MR_API mr_status mr_trace_page(const mr_trace *trace, const mr_trace *other, con
                                const char *path, mr_error *err);
 
 /* The traces of one run's ranks, together: who holds the others up, and where ranks differ. kind is
- * MR_TRACE_REPORT or MR_TRACE_JSON. Traces that are not of one run, or two of one rank, are refused.
- * The page also shows the slowest rank's own. */
+ * MR_TRACE_REPORT or MR_TRACE_JSON. Traces that are not of one run, or two of one rank, are
+ * refused. The page also shows the slowest rank's own. */
 MR_API bool mr_trace_are_ranks(const mr_trace *a, const mr_trace *b); /* two of one run */
 MR_API mr_status mr_trace_ranks(mr_trace *const *traces, int32_t n, mr_trace_text_kind kind,
                                 char **out, mr_error *err);

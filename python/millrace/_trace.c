@@ -92,10 +92,10 @@ static mr_status ask_ranks(const ranks_request *asked, char **text, mr_error *er
         status = mr_trace_open(&asked->traces[i], asked->paths[i], err);
     }
     if (status == MR_OK) {
-        status = asked->out ? mr_trace_ranks_page(asked->traces, asked->n, asked->photos,
-                                                  asked->out, err)
-                            : mr_trace_ranks(asked->traces, asked->n,
-                                             (mr_trace_text_kind)asked->kind, text, err);
+        status = asked->out
+                     ? mr_trace_ranks_page(asked->traces, asked->n, asked->photos, asked->out, err)
+                     : mr_trace_ranks(asked->traces, asked->n, (mr_trace_text_kind)asked->kind,
+                                      text, err);
     }
     for (int32_t i = 0; i < asked->n; i++) {
         mr_trace_close(asked->traces[i]);
@@ -136,7 +136,8 @@ PyObject *trace_ranks(PyObject *module, PyObject *args) {
         Py_BEGIN_ALLOW_THREADS status = ask_ranks(&asked, &text, &err);
         Py_END_ALLOW_THREADS if (status < 0) {
             raise_error(state_of_module(module), &err, NULL);
-        } else {
+        }
+        else {
             result = text ? PyUnicode_FromString(text) : Py_NewRef(Py_None);
         }
     }

@@ -28,6 +28,7 @@ typedef struct mr_index {
 typedef struct mr_decode_request {
     int64_t width, height; /* as header() said */
     int32_t channels;      /* 1: grey as Pillow's convert("L"); 3: RGB as its convert("RGB") */
+    bool indices;          /* of one channel: a palette's numbers instead of their grey */
     bool lenient;          /* warnings of the library are no errors */
     bool verify;           /* part(): read the whole file all the same */
     int32_t shrink;        /* part(): of an image this many times smaller, rounded up; 0 is 1 */

@@ -134,6 +134,7 @@ static void read_palette(reader *r) {
         png_color c = colours[i];
         uint8_t grey = mr_luma(c.red, c.green, c.blue);
         bool to_grey = r->request->channels == 1;
+        grey = r->request->indices ? (uint8_t)i : grey;
         r->palette[i][0] = to_grey ? grey : c.red;
         r->palette[i][1] = to_grey ? grey : c.green;
         r->palette[i][2] = to_grey ? grey : c.blue;

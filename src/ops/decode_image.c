@@ -18,8 +18,8 @@ typedef struct decode_params {
     int64_t max_pixels;
 } decode_params;
 
-enum { MODE_RGB, MODE_GREY, MODE_RGB_16, MODE_GREY_16 };
-static const char *const mode_names[] = {"rgb", "grey", "rgb16", "grey16", NULL};
+enum { MODE_RGB, MODE_GREY, MODE_RGB_16, MODE_GREY_16, MODE_INDEX };
+static const char *const mode_names[] = {"rgb", "grey", "rgb16", "grey16", "index", NULL};
 
 static const mr_param rows[] = {
     {.name = "mode",
@@ -28,7 +28,8 @@ static const mr_param rows[] = {
      .fallback = "\"rgb\"",
      .choices = mode_names,
      .doc = "Colour with three channels, or grey with one; as uint8, or as uint16 (rgb16, grey16) "
-            "for PNGs of 16 bits a channel."},
+            "for PNGs of 16 bits a channel. index: the numbers of a PNG with a palette as they are "
+            "stored, as masks of classes have them; of other images as grey."},
     {.name = "orient",
      .kind = MR_PARAM_BOOL,
      .offset = offsetof(decode_params, orient),
@@ -63,11 +64,11 @@ static const mr_param rows[] = {
 
 /* ---- Types ---- */
 static int32_t channels_of(const decode_params *params) {
-    return params->mode == MODE_GREY || params->mode == MODE_GREY_16 ? 1 : 3;
+    return params->mode == MODE_RGB || params->mode == MODE_RGB_16 ? 3 : 1;
 }
 
 static bool is_wide(const decode_params *params) {
-    return params->mode >= MODE_RGB_16;
+    return params->mode == MODE_RGB_16 || params->mode == MODE_GREY_16;
 }
 
 static mr_type image_type(const decode_params *params, int64_t height, int64_t width) {
@@ -191,6 +192,7 @@ static mr_decode_request request_for(const decode_params *p, mr_call *call,
     return (mr_decode_request){.width = header->width,
                                .height = header->height,
                                .channels = channels_of(p),
+                               .indices = p->mode == MODE_INDEX,
                                .lenient = p->lenient,
                                .verify = p->verify,
                                .call = call};

@@ -114,3 +114,24 @@ def test_damage_is_refused():
         ours(bytes(data[:60]), mode="rgb16")
     with pytest.raises(mrlib.MrError):
         ours(png16(numbers(7, 11, 3), 2), mode="rgb16", max_pixels=76)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_a_palettes_numbers_are_given_as_they_are_stored(bits):
+    numbers_ = np.random.default_rng(bits).integers(0, 2 ** bits, (13, 17), np.uint8)
+    image = Image.fromarray(numbers_, "P")
+    image.putpalette(np.random.default_rng(1).integers(0, 256, 3 * 2 ** bits, np.uint8).tobytes())
+    out = io.BytesIO()
+    image.save(out, "png", bits=bits)
+    stored = np.asarray(Image.open(io.BytesIO(out.getvalue())))
+    np.testing.assert_array_equal(stored, numbers_)  # as numpy sees it through Pillow
+    np.testing.assert_array_equal(ours(out.getvalue(), mode="index")[..., 0], numbers_)
+    grey = np.asarray(Image.open(io.BytesIO(out.getvalue())).convert("L"))
+    np.testing.assert_array_equal(ours(out.getvalue(), mode="grey")[..., 0], grey)
+
+
+def test_what_has_no_palette_is_grey_in_mode_index():
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 8), np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "png")
+    np.testing.assert_array_equal(ours(out.getvalue(), mode="index")[..., 0], pixels)
