@@ -211,18 +211,18 @@ static int64_t length_in_group(const mr_pq_set_file *file, int32_t group, int32_
 }
 
 /* The footer's counts tell the lists' mean length. Where there are few lists it may be whole by
- * chance, so a small row group is looked at; among many it hardly is. */
+ * chance, so small row groups are looked at, the first ones; among many it hardly is. */
 static int64_t list_length(const mr_pq_set *set, int32_t column) {
     enum { SMALL = 64 << 10 };
     const mr_pq_set_file *file = &set->files[0];
-    int64_t length = mr_pq_list_length(file->file, column);
-    for (int32_t g = 0; length > 0 && g < file->file->n_groups; g++) {
+    int64_t length = mr_pq_list_length(file->file, column), bytes = 0;
+    for (int32_t g = 0; length > 0 && !mr_is_far(file->path) && g < file->file->n_groups; g++) {
         const mr_pq_chunk *chunk = &file->file->groups[g].chunks[column];
-        if (file->file->groups[g].rows < 2) {
-            continue; /* shows nothing */
+        bytes += chunk->size;
+        if (bytes > SMALL || chunk->refused) {
+            break;
         }
-        bool look = chunk->size <= SMALL && !chunk->refused && !mr_is_far(file->path);
-        return look && length_in_group(file, g, column) == 0 ? 0 : length;
+        length = length_in_group(file, g, column) == 0 ? 0 : length;
     }
     return length;
 }

@@ -136,9 +136,10 @@ def test_lists_of_bytes_of_a_fixed_length(tmp_path, order):
 def test_lists_whose_mean_length_is_whole(tmp_path, lists):
     """The counts of the footer fit lists of one length; the lists need not."""
     path = str(tmp_path / "bags.parquet")
-    pq.write_table(pa.table({"bag": lists}), path, write_statistics=False)
-    with Loader(document(path, False, batch=4)) as loader:
-        assert [np.asarray(v).tolist() for v in next(loader)["bag"]] == lists
+    for rows in ([*lists], [lists[-1]] * len(lists) + lists, [[1, 2], [3, 4]] + lists):
+        pq.write_table(pa.table({"bag": rows}), path, row_group_size=len(lists), write_statistics=False)
+        with Loader(document(path, False, batch=len(rows))) as loader:
+            assert [np.asarray(v).tolist() for v in next(loader)["bag"]] == rows
 
 
 def test_a_column_that_is_called_index(tmp_path):
