@@ -564,13 +564,13 @@ class Pipeline:
             sample_rate: Refuse files with another number of frames a second; 0: any. Default: 0.
             max_samples: Refuse files of more samples over all channels, before memory is taken for them. Default: 100000000.
             max_channels: Refuse files of more channels. Default: 64."""
-    def decode_image(self, mode: Literal["rgb", "grey", "rgb16", "grey16"] = 'rgb', orient: bool = False, max_pixels: int = 89478485, lenient: bool = False, verify: bool = False, dct_scale: bool = False, *, field: str | Sequence[str] | None = None) -> Pipeline:
+    def decode_image(self, mode: Literal["rgb", "grey", "rgb16", "grey16", "index"] = 'rgb', orient: bool = False, max_pixels: int = 89478485, lenient: bool = False, verify: bool = False, dct_scale: bool = False, *, field: str | Sequence[str] | None = None) -> Pipeline:
         """Decodes a JPEG, PNG or WebP image.
 
         The pixels equal Pillow's Image.open(f).convert("RGB") (mode rgb) or convert("L") (mode grey), and with orient those after ImageOps.exif_transpose, bit for bit. Alpha is dropped; of an animation the first frame is taken. Files that are damaged are refused, also where Pillow goes on with guessed pixels. rgb16 and grey16 give a PNG's 16 bits as they are stored, and 8 bits times 257. dct_scale leaves out the high frequencies of a JPEG that the next op would average away, and is no part of this promise: the page on pipelines says how much pixels differ. The two ops then run fused even where fuse is false.
 
         Parameters:
-            mode: Colour with three channels, or grey with one; as uint8, or as uint16 (rgb16, grey16) for PNGs of 16 bits a channel. Default: "rgb".
+            mode: Colour with three channels, or grey with one; as uint8, or as uint16 (rgb16, grey16) for PNGs of 16 bits a channel. index: the numbers of a PNG with a palette as they are stored, as masks of classes have them; of other images as grey. Default: "rgb".
             orient: Turn the image upright as its EXIF or XMP orientation says. Default: false.
             max_pixels: Refuse images of more pixels, before memory is taken for them. Default: 89478485.
             lenient: Accept files that the decoding library warns about, with the pixels it guesses. Default: false.
