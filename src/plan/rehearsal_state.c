@@ -3,11 +3,15 @@
  * three, each of which is 32 letters of base64.
  *
  *     head      magic, policy, size, lag, classes, rate, seed, step, seen, drawn, groups, kept,
- *               pending, 0, 0                                                  5 rows
- *     groups    label, seen, members and (bit 32) was largest                  in the order they
- * came pending   step, id, label; value, 0, 0                                   2 rows each kept
- * id, label, what the policy needs to know besides (extra_of)    by place checksum  a sum of
- * hashes, 0, 0
+ *               pending, 0, 0: 5 rows
+ *
+ *     groups    label, seen, members and (bit 32) was largest; in the order they came
+ *
+ *     pending   step, id, label; value, 0, 0: 2 rows each
+ *
+ *     kept      id, label, what the policy needs to know besides (extra_of); by place
+ *
+ *     checksum  a sum of hashes, 0, 0
  *
  * Keys are functions of ids, groups of labels, and where the policy keeps a heap its shape does not
  * matter: none of these is saved. So that saving a large buffer costs little more than copying it,
@@ -221,6 +225,7 @@ static bool sum_fits(const reading *r, const unsigned char *bytes, size_t size) 
 /* Where the policy numbers members, they are put where they were; until all are in, `room` is what
  * may be listed. */
 static bool restore_groups(mr_rehearsal *b, reading *r, mr_error *err) {
+    uint64_t left = r->kept; /* that are in no group yet */
     for (uint64_t i = 0; i < r->groups; i++) {
         if (mr_rehearsal_reserve(b, err) < 0) {
             return false;
@@ -232,10 +237,11 @@ static bool restore_groups(mr_rehearsal *b, reading *r, mr_error *err) {
         uint64_t members = get(r);
         g->was_largest = (members & WAS_LARGEST) != 0;
         members &= ~WAS_LARGEST;
-        if (!is_new || members > r->kept || g->seen < (int64_t)members || g->seen > SEEN_MAX ||
+        if (!is_new || members > left || g->seen < (int64_t)members || g->seen > SEEN_MAX ||
             !mr_rehearsal_grow(g, (uint32_t)members)) {
             return false;
         }
+        left -= members;
         if (members > 0) {
             memset(g->members, 0xff, members * sizeof *g->members); /* not there yet */
         }
@@ -255,7 +261,8 @@ static bool take_extra(const mr_rehearsal *b, kept *k, uint64_t extra) {
 }
 
 static bool restore_one(mr_rehearsal *b, reading *r, mr_error *err) {
-    kept k = {.id = get(r), .label = (int64_t)get(r)};
+    kept k = {.id = get(r)};
+    k.label = (int64_t)get(r);
     bool well = take_extra(b, &k, get(r)) && mr_rehearsal_reserve(b, err) == MR_OK &&
                 mr_rehearsal_find(b, k.id) == UINT32_MAX;
     k.group =
@@ -280,7 +287,9 @@ static bool restore_one(mr_rehearsal *b, reading *r, mr_error *err) {
 
 static bool restore_pending(mr_rehearsal *b, reading *r, mr_error *err) {
     for (uint64_t i = 0; i < r->pending; i++) {
-        mr_offer offer = {.step = (int64_t)get(r), .id = get(r), .label = (int64_t)get(r)};
+        mr_offer offer = {.step = (int64_t)get(r)};
+        offer.id = get(r);
+        offer.label = (int64_t)get(r);
         offer.value = get_double(r);
         bool is_padded = get(r) == 0;
         is_padded = get(r) == 0 && is_padded;

@@ -181,7 +181,7 @@ static mr_status make_columns(mr_label_sheet *s, const mr_labels_origin *from, m
         MR_TRY(check_wanted(s, &from->columns, err));
     }
     for (int32_t i = 0; i < s->n_columns; i++) {
-        if (i == names || is_index(s->headers[i])) {
+        if (i == names || (from->columns.n == 0 && is_index(s->headers[i]))) {
             continue;
         }
         if (!is_list && !is_wanted(&from->columns, s->headers[i])) {

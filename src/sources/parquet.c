@@ -4,6 +4,7 @@
  * column.
  *
  * The fields stand in the first file's footer, so checking the parameters reads it. */
+#include <errno.h>
 #include <math.h>
 #include <millrace/source.h>
 #include <stdatomic.h>
@@ -674,6 +675,9 @@ static mr_status check_unchanged(const table *t, const mr_pq_set_group *group, m
             "row group %d, column \"%s\": the file was written anew while it was read",
             group->group, file->file->columns[file->columns[first->column]].name);
     mr_hint(err, "start again; write new files beside old ones, and leave those that are read");
+    if (err) {
+        err->sys = ESTALE; /* not one sample's fault: no other may take its place */
+    }
     return MR_E_CORRUPT;
 }
 

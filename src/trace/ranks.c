@@ -46,6 +46,9 @@ bool mr_trace_are_ranks(const mr_trace *a, const mr_trace *b) {
 }
 
 static mr_status check(mr_trace *const *traces, int32_t n, mr_error *err) {
+    if (n < 1) {
+        return mr_fail(err, MR_E_PARAM, "there is no trace to report on");
+    }
     for (int32_t i = 0; i < n; i++) {
         for (int32_t k = 0; k < i; k++) {
             const char *why = difference(traces[k], traces[i]);
@@ -66,15 +69,26 @@ static double wait_at(const mr_ranks *r, int32_t i, int64_t step) {
     return step < s->n_per_batch && s->per_batch[step].seen ? s->per_batch[step].wait : -1;
 }
 
+/* The rank whose consumer waited longest; -1: none waited, or two as long. */
+static int32_t longest_at(const mr_ranks *r, int64_t step) {
+    int32_t longest = -1;
+    double most = 0;
+    for (int32_t i = 0; i < r->n; i++) {
+        double wait = wait_at(r, i, step);
+        longest = wait > most ? i : wait == most ? -1 : longest;
+        most = fmax(wait, most);
+    }
+    return longest;
+}
+
 static void count_longest(mr_ranks *r) {
     int64_t steps = 0;
     for (int64_t step = 1; step < r->list[0].summary.n_per_batch; step++) {
-        int32_t longest = 0;
-        for (int32_t i = 0; i < r->n; i++) {
-            longest = wait_at(r, i, step) > wait_at(r, longest, step) ? i : longest;
+        int32_t longest = longest_at(r, step);
+        if (longest >= 0) {
+            r->list[longest].longest++;
+            steps++;
         }
-        r->list[longest].longest++;
-        steps++;
     }
     for (int32_t i = 0; i < r->n; i++) {
         r->list[i].longest = mr_divide(r->list[i].longest, (double)steps);

@@ -128,7 +128,7 @@ static void put_stream(FILE *out, const mr_summary *s) {
     if (number_of(stream, "received") > 0) {
         fprintf(out, ", %.0f had from other ranks", number_of(stream, "received"));
     }
-    if (age >= 0) {
+    if (json_object_get(stream, "age_ns") && age >= 0) {
         fprintf(out, ", the newest %.3g s old", age * 1e-9);
     }
     fprintf(out, "\n");

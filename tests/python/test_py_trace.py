@@ -291,7 +291,7 @@ def test_ranks_of_one_run_are_told_together(tmp_path):
     for rank in (1, 2, 0):
         paths.append(tmp_path / f"run.{rank}.trace")
         with photos().batch(12).loader(epochs=4, threads=1, seed=3, world=3, rank=rank, trace=paths[-1]) as loader:
-            for _ in loader:
+            for _ in loader.all_epochs():
                 if rank == 1:
                     time.sleep(0.002)  # its consumer is slow, so its loader has time to spare
     ranks = mr.report(paths, out=tmp_path / "ranks.html")
@@ -299,10 +299,15 @@ def test_ranks_of_one_run_are_told_together(tmp_path):
     assert [r["rank"] for r in figures["ranks"]] == [0, 1, 2] and figures["world"] == 3
     for rank in figures["ranks"]:
         own = alone[rank["rank"]]
-        assert rank["rate"] == own["verdict"]["rate"] and rank["title"] == own["verdict"]["title"]
+        close(rank["rate"], own["verdict"]["rate"])
+        assert rank["title"] == own["verdict"]["title"]
         assert rank["samples"] == own["samples"]
     close(figures["rate"], sum(own["verdict"]["rate"] for own in alone.values()))
-    close(sum(r["longest_wait"] for r in figures["ranks"]), 1)
+    waits = {r: {row[0]: row[6] for row in own["batches"]} for r, own in alone.items()}
+    held = [max(waits, key=lambda r, step=step: waits[r][step]) for step in waits[0]
+            if step > 0 and np.diff(sorted(waits[r][step] for r in waits))[-1] > 0]  # no two as long
+    for rank in figures["ranks"]:
+        close(rank["longest_wait"], held.count(rank["rank"]) / max(len(held), 1))
     for i, op in enumerate(figures["ops"]):
         counts = [own["ops"][i]["count"] for own in alone.values()]
         means = {r: own["ops"][i]["total"] / own["ops"][i]["count"] for r, own in alone.items()}

@@ -192,8 +192,8 @@ static int32_t *fused_lengths(const mr_loader *loader) {
 static int64_t age_of(int64_t newest) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    int64_t age = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - newest;
-    return newest > 0 && age >= 0 ? age : -1;
+    int64_t age = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return newest > 0 && age >= newest ? age - newest : -1;
 }
 
 /* NULL where it follows none. */
