@@ -177,12 +177,17 @@ typedef struct deep_walk {
     const char *const *endings;
 } deep_walk;
 
+/* A pattern that ends in ** asks for what a folder would give. */
+static bool deep_fits(const char *pattern, const char *name, const char *const *endings) {
+    size_t length = strlen(pattern);
+    bool all = length >= 2 && strcmp(pattern + length - 2, "**") == 0;
+    return path_fits(pattern, name) && (!all || ends_in(name, endings));
+}
+
 static mr_status add_deep(void *user, const char *name, mr_error *err) {
     const deep_walk *walk = user;
-    size_t length = strlen(walk->pattern);
-    bool all = length >= 2 && strcmp(walk->pattern + length - 2, "**") == 0;
     char *path = NULL;
-    if (!path_fits(walk->pattern, name) || (all && !ends_in(name, walk->endings))) {
+    if (!deep_fits(walk->pattern, name, walk->endings)) {
         return MR_OK;
     }
     if (asprintf(&path, "%s%s", walk->folder, name) < 0) {
@@ -217,7 +222,7 @@ static mr_status add_deep_matches(mr_names *paths, const char *pattern, const ch
 /* ---- Objects on servers ---- */
 typedef struct object_walk {
     mr_names *paths;
-    const char *const *endings; /* (a folder) to take */
+    const char *const *endings; /* (a folder, or all below one) to take */
     const char *pattern;        /* (wildcards) likewise; NULL: all below a folder */
 } object_walk;
 
@@ -228,7 +233,7 @@ static mr_status add_object(void *user, const char *name, mr_error *err) {
         return mr_fail_memory(err, strlen(name));
     }
     bool taken = !walk->pattern                  ? ends_in(bare, walk->endings)
-                 : has_deep_stars(walk->pattern) ? path_fits(walk->pattern, bare)
+                 : has_deep_stars(walk->pattern) ? deep_fits(walk->pattern, bare, walk->endings)
                                                  : fnmatch(walk->pattern, bare, FNM_PATHNAME) == 0;
     free(bare);
     return taken ? add(walk->paths, name, err) : MR_OK;
@@ -258,7 +263,7 @@ static mr_status add_below(mr_names *paths, const char *name, const char *const 
 /* HTTP has no listings, and its names have question marks. */
 static mr_status add_far(mr_names *paths, const char *name, const char *const *endings,
                          mr_error *err) {
-    const object_walk walk = {paths, NULL, name};
+    const object_walk walk = {paths, endings, name};
     size_t plain = strcspn(name, "*?[");
     if (!mr_has_bucket(name) || name[mr_far_bare(name)] != '\0') {
         return add(paths, name, err);

@@ -72,26 +72,30 @@ static bool is_aside(const char *path) {
     return aside;
 }
 
-/* How much of a pattern is a folder without wildcards; 0 also where it asks for such names. */
-static size_t plain_folder(const char *pattern) {
-    size_t plain = strcspn(pattern, "*?[");
-    bool wild = pattern[plain] != '\0';
-    while (plain > 0 && pattern[plain - 1] != '/') {
-        plain--;
+/* How much of a pattern is a folder without wildcards. False: it has none, or asks for names that
+ * begin with "_". */
+static bool plain_folder(const char *pattern, size_t *plain) {
+    *plain = strcspn(pattern, "*?[");
+    bool wild = pattern[*plain] != '\0';
+    while (*plain > 0 && pattern[*plain - 1] != '/') {
+        --*plain;
     }
-    return wild && pattern[plain] != '_' && !strstr(pattern + plain, "/_") ? plain : 0;
+    return wild && pattern[*plain] != '_' && !strstr(pattern + *plain, "/_");
 }
 
 /* What of a path was found, not asked for. */
 static const char *found_part(const char *path, const mr_strings *given) {
     const char *root = root_of(path, given);
+    if (is_given(path, given)) {
+        return "";
+    }
     for (int32_t i = 0; !root && i < given->n; i++) {
-        size_t plain = plain_folder(given->v[i]);
-        if (plain > 0 && strncmp(path, given->v[i], plain) == 0) {
+        size_t plain;
+        if (plain_folder(given->v[i], &plain) && strncmp(path, given->v[i], plain) == 0) {
             return path + plain;
         }
     }
-    return root && !is_given(path, given) ? path + strlen(root) : "";
+    return root ? path + strlen(root) : "";
 }
 
 static mr_status leave_aside(mr_pq_set *set, const mr_strings *given, mr_error *err) {

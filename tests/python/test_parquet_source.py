@@ -533,6 +533,16 @@ def test_patterns_for_folders_and_what_is_set_aside(tmp_path):
     assert found("set/**/c.parquet") == found("set/**/deep/*") == found("**/deep/**/c.*") == [2]
     assert found("set/k=1/**") == [1, 2] and found("set/k=?/**/[bd].parquet") == [1, 3]
     assert found("set/k=2/_left/e.parquet") == found("set/k=2/_left/*") == found("set/k=2/_*/e*") == [4]
+    here = os.getcwd()
+    os.chdir(tmp_path / "set" / "k=2" / "_left")  # a pattern without a folder leaves aside the same
+    try:
+        write("k=2/_left/_u.parquet", 5)
+        for paths, values in (["*.parquet"], [4]), (["_*.parquet"], [5]), (["_u.parquet"], [5]):
+            with Loader(document(paths, False, columns=["x"])) as loader:
+                assert [x for b in loader for x in b["x"][:b.valid].tolist()] == values
+    finally:
+        os.chdir(here)
+        (tmp_path / "set" / "k=2" / "_left" / "_u.parquet").unlink()
     with pytest.raises(MrError, match="no file has a name like this"):
         found("set/**/nosuch*")
     with pytest.raises(MrError, match="begin with"):
