@@ -31,15 +31,20 @@ static mr_status read_settings(mr_compiler *c, json_t *document) {
     return mr_compile_kinds(c, document);
 }
 
+/* What may be meant otherwise than it is written. */
+static mr_status warn_of_ops(mr_compiler *c) {
+    MR_TRY(mr_warn_of_twins(c));
+    MR_TRY(mr_warn_of_unnamed_masks(c));
+    return mr_warn_of_doubts(c);
+}
+
 static mr_status compile_chain(mr_compiler *c, json_t *document) {
     MR_TRY(mr_compile_source(c, document));
     MR_TRY(mr_compile_stream(c, document));
     MR_TRY(mr_check_bucket(c));
     MR_TRY(mr_compile_ops(c, document));
     MR_TRY(mr_check_kinds(c));
-    MR_TRY(mr_warn_of_twins(c));
-    MR_TRY(mr_warn_of_unnamed_masks(c));
-    MR_TRY(mr_warn_of_doubts(c));
+    MR_TRY(warn_of_ops(c));
     MR_TRY(mr_find_fused(c));
     MR_TRY(mr_compile_fields(c));
     MR_TRY(mr_warn_of_left_behind(c));

@@ -222,9 +222,29 @@ static mr_status add_documents(tokens *t, const mr_map *map, const mr_megatron *
     return MR_OK;
 }
 
+/* Beginnings so long that no row of tokens has them by chance. */
+static mr_status check_flat(const mr_map *map, mr_error *err) {
+    static const struct {
+        const char *bytes, *is;
+    } known[] = {{"\x93NUMPY", "a .npy file"}, {"\x89HDF\r\n\x1a\n", "an HDF5 file"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        size_t n = strlen(known[i].bytes);
+        if (map->size >= n && memcmp(map->data, known[i].bytes, n) == 0) {
+            mr_fail(err, MR_E_TYPE, "this is %s, and no flat file of tokens", known[i].is);
+            mr_hint(err,
+                    "write them flat, as numpy's tofile() does; or read rows by the source "
+                    "\"%s\"",
+                    i == 0 ? "array" : "hdf5");
+            return MR_E_TYPE;
+        }
+    }
+    return MR_OK;
+}
+
 static mr_status add_file(tokens *t, const mr_map *map, const mr_megatron *index, mr_error *err) {
     const params *p = t->params;
     size_t each = mr_dtype_size(p->type);
+    MR_TRY(check_flat(map, err));
     if (index && index->dtype != p->type) {
         return mr_fail(err, MR_E_TYPE, "tokens of another type than those of the first file");
     }

@@ -753,6 +753,8 @@ def test_tokens_refused(tmp_path):
     refused({"tokens": {"path": path, "length": 2, "documents": "within"}}, "documents end", "PARAM")
     np.arange(9, dtype=np.uint16).tofile(path)
     refused({"tokens": {"path": path, "length": 9, "labels": True}}, "fewer than 10 tokens")
+    np.save(tmp_path / "x.npy", np.arange(90, dtype=np.uint16))
+    refused({"tokens": {"path": str(tmp_path / "x.npy"), "length": 2}}, "this is a .npy file", "TYPE")
 
 
 # ---- lines -----------------------------------------------------------------------------------
