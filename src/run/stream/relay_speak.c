@@ -78,8 +78,7 @@ static bool send_letters(mr_relay *x) {
         l->next = x->under_way;
         x->under_way = l;
         if (!x->class->send(x->link, &message, why)) {
-            lose(x, l->peer, why);
-            forget_letter(x, l);
+            lose(x, l->peer, why); /* parts of it may be under way, so it stays */
         }
     }
     return any;
@@ -355,5 +354,8 @@ void *mr_relay_speaker_main(void *context) {
     }
     x->class->close(x->link, !well);
     x->link = NULL;
+    if (!well && x->is_vital) {
+        x->under_way = NULL; /* MPI may still read them: nobody can free them any more */
+    }
     return NULL;
 }
