@@ -144,11 +144,24 @@ static void read_letter(mr_relay *x, int32_t from, const relay_head *h, const vo
     }
 }
 
-static bool keep_early(relay_peer *p, const relay_head *h, const mr_link_message *m) {
-    relay_early *e = h->number < p->got + MOST_EARLY ? mr_zalloc(1, sizeof *e) : NULL;
+static bool is_early(const relay_peer *p, int64_t number) {
+    const relay_early *e = p->early;
+    while (e && e->head.number != number) {
+        e = e->next;
+    }
+    return e != NULL;
+}
+
+/* Without it nothing behind it could ever be read: its sender is done without. */
+static bool keep_early(mr_relay *x, const relay_head *h, const mr_link_message *m) {
+    relay_peer *p = &x->peers[m->peer];
+    bool fits = h->number - p->got < MOST_EARLY && !is_early(p, h->number);
+    relay_early *e = fits ? mr_zalloc(1, sizeof *e) : NULL;
     if (e) {
         *e = (relay_early){.next = p->early, .head = *h, .body = m->body, .size = m->size};
         p->early = e;
+    } else {
+        mr_relay_lose(x, m->peer, fits ? "no memory" : "its letters are numbered wrongly");
     }
     return e != NULL;
 }
@@ -190,7 +203,7 @@ static void take_message(mr_relay *x, const mr_link_message *m) {
         read_letter(x, m->peer, &h, m->body, m->size);
         read_early(x, m->peer);
     } else if (p && h.number > p->got) {
-        kept = keep_early(p, &h, m);
+        kept = keep_early(x, &h, m);
     }
     pthread_mutex_unlock(&x->lock);
     if (!kept) {
