@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/error.h"
 #include "core/memory.h"
 
 /* ---- The list ---- */
@@ -74,7 +75,9 @@ void mr_relay_return_loan(mr_relay *x, int32_t to, int64_t id) {
 
 /* ---- The owner ---- */
 void mr_relay_take_back(mr_relay *x, int32_t from, int64_t id, const void *bytes, size_t size) {
-    (void)add_loan(&x->back, from, id, bytes, size);
+    if (!add_loan(&x->back, from, id, bytes, size)) {
+        x->failed = mr_fail_memory(&x->failure, size);
+    }
     if (x->wake) {
         x->wake(x->wake_user);
     }
@@ -93,8 +96,8 @@ bool mr_relay_lend(mr_relay *x, int32_t rank, int64_t id, mr_relay_bytes *bytes)
 void mr_relay_ask_back(mr_relay *x, int32_t rank, int64_t id) {
     mr_relay_bytes none = {.bytes = NULL};
     pthread_mutex_lock(&x->lock);
-    if (!x->peers[rank].left) {
-        (void)mr_relay_post_bytes(x, rank, ASK, id, &none);
+    if (!x->peers[rank].left && !mr_relay_post_bytes(x, rank, ASK, id, &none)) {
+        x->failed = mr_fail_memory(&x->failure, sizeof(relay_letter));
     }
     pthread_mutex_unlock(&x->lock);
 }
