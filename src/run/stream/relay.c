@@ -307,7 +307,7 @@ mr_status mr_relay_advance(mr_relay *x, int32_t partition, int64_t number,
 
 /* ---- What was given ---- */
 static relay_parked **cell_of(mr_relay *x, int64_t step, int64_t row) {
-    return &x->parked[(uint64_t)(step * 64 + row) % RELAY_CELLS];
+    return &x->parked[((uint64_t)step * 64 + (uint64_t)row) % RELAY_CELLS];
 }
 
 static relay_parked *take_out(mr_relay *x, int64_t step, int64_t row) {
