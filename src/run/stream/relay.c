@@ -225,11 +225,22 @@ static bool make_place(relay_told *t) {
     return ring != NULL;
 }
 
+/* The feed fills gaps; sources leave out no more than that. */
+static bool is_near_enough(const mr_relay *x, int32_t partition, int64_t number) {
+    const relay_told *t = &x->told[partition];
+    int64_t begin = mr_merge_number(&x->config.merge, partition, x->config.terms.position);
+    return number - (t->end > begin ? t->end : begin) <= MOST_MISSING;
+}
+
 void mr_relay_take_told(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e) {
     bool known = r->place < x->config.merge.partitions && mr_relay_reader(x, r->place) == from &&
                  !(r->flags & MR_RECORD_NOT_HERE);
     relay_told *t = known ? &x->told[r->place] : NULL;
-    if (!t || e->number < t->end) {
+    if (!t || e->number < t->end || x->peers[from].left) {
+        return;
+    }
+    if (!is_near_enough(x, r->place, e->number)) {
+        mr_relay_lose(x, from, "it told of an entry that is far behind the one before");
         return;
     }
     mr_held *held = make_place(t) ? mr_held_copy(e, NULL) : NULL;

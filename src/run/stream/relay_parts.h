@@ -13,7 +13,7 @@
 #include "run/stream/relay_record.h"
 #include "run/threads.h"
 
-enum { RELAY_MAGIC = 0x314c524d, RELAY_CELLS = 1024, MOST_JOBS = 4096 };
+enum { RELAY_MAGIC = 0x314c524d, RELAY_CELLS = 1024, MOST_JOBS = 4096, MOST_MISSING = 1 << 22 };
 #define LETTER_BYTES ((size_t)256 << 10) /* from which a letter is closed */
 #define WINDOW_BYTES ((int64_t)32 << 20) /* that a rank was sent and has not taken yet */
 

@@ -107,6 +107,9 @@ static void take_records(mr_relay *x, int32_t from, const relay_head *h, const c
             mr_relay_take_given(x, from, &record, &entry, (size_t)(at - before));
         }
     }
+    if (at != end) { /* what was in it would be taken for entries that the source left out */
+        mr_relay_lose(x, from, "what it sent cannot be read");
+    }
     pthread_cond_broadcast(&x->came);
     if (h->kind == TOLD && x->wake) {
         x->wake(x->wake_user);
