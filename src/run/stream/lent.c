@@ -158,7 +158,7 @@ static mr_status fail_gone(int32_t partition, int64_t number, mr_error *err) {
     return MR_E_STATE;
 }
 
-/* One that the stream still has and cannot give is a bad one, as it was before. */
+/* One that the stream has not trimmed and cannot give is a bad one, or was left out, as before. */
 static mr_status read_entry_again(mr_lent *l, chunk *c, int32_t partition, int64_t number,
                                   mr_error *err) {
     rewriting w = {&c->bytes, partition};
@@ -169,7 +169,7 @@ static mr_status read_entry_again(mr_lent *l, chunk *c, int32_t partition, int64
     if (status == MR_OK) {
         return c->bytes.size > before ? MR_OK : mr_fail_memory(err, CHUNK_BYTES);
     }
-    if (status != MR_E_CORRUPT) {
+    if (status != MR_E_CORRUPT && status != MR_E_NOT_FOUND) {
         if (err) {
             *err = failure;
         }
@@ -179,17 +179,20 @@ static mr_status read_entry_again(mr_lent *l, chunk *c, int32_t partition, int64
     return write_again(&w, &bad) ? MR_OK : mr_fail_memory(err, CHUNK_BYTES);
 }
 
-static mr_status read_again(mr_lent *l, chunk *c, int32_t partition, mr_error *err) {
+static mr_status check_kept(const mr_lent *l, const chunk *c, int32_t partition, mr_error *err) {
     int64_t oldest = 0;
     MR_TRY(mr_dataset_oldest(l->config.dataset, partition, &oldest, err));
-    if (c->first < oldest) {
-        return fail_gone(partition, c->first, err);
-    }
+    return c->first < oldest ? fail_gone(partition, c->first, err) : MR_OK;
+}
+
+/* What is trimmed in the middle of it is not taken for a bad one. */
+static mr_status read_again(mr_lent *l, chunk *c, int32_t partition, mr_error *err) {
+    MR_TRY(check_kept(l, c, partition, err));
     for (int64_t number = c->first; number < c->end; number++) {
         MR_TRY(read_entry_again(l, c, partition, number, err));
         atomic_fetch_add(&l->read_again, 1);
     }
-    return MR_OK;
+    return check_kept(l, c, partition, err);
 }
 
 /* ---- Taking back ---- */
