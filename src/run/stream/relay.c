@@ -321,9 +321,13 @@ static relay_parked **cell_of(mr_relay *x, int64_t step, int64_t row) {
     return &x->parked[((uint64_t)step * 64 + (uint64_t)row) % RELAY_CELLS];
 }
 
-static relay_parked *take_out(mr_relay *x, int64_t step, int64_t row) {
-    relay_parked **at = cell_of(x, step, row);
-    while (*at && ((*at)->step != step || (*at)->row != row)) {
+static bool is_for(const relay_parked *p, const mr_relay_row *row) {
+    return p->step == row->step && p->row == row->row && p->from == row->rank;
+}
+
+static relay_parked *take_out(mr_relay *x, const mr_relay_row *row) {
+    relay_parked **at = cell_of(x, row->step, row->row);
+    while (*at && !is_for(*at, row)) {
         at = &(*at)->next;
     }
     relay_parked *p = *at;
@@ -338,7 +342,7 @@ static relay_parked *take_out(mr_relay *x, int64_t step, int64_t row) {
 /* A row that was given up on may come all the same. */
 void mr_relay_take_given(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e,
                          size_t bytes) {
-    bool here = !(r->flags & MR_RECORD_NOT_HERE);
+    bool here = r->flags == 0; /* else there are no bytes that could be a row */
     relay_parked *p = r->step >= x->passed ? mr_zalloc(1, sizeof *p) : NULL;
     if (!p) {
         x->peers[from].taken += (int64_t)bytes;
@@ -381,38 +385,47 @@ void mr_relay_passed(mr_relay *x, int64_t step) {
     pthread_mutex_unlock(&x->lock);
 }
 
+/* The entry, if it is the one that the plan says. */
+static mr_held *open_parked(const mr_relay *x, relay_parked *p, const mr_relay_row *row) {
+    mr_held *held = p->held;
+    mr_free(p);
+    if (held && held->entry.number != mr_merge_at(&x->config.merge, row->sample).number) {
+        mr_held_release(held);
+        return NULL;
+    }
+    return held;
+}
+
 /* MR_LATER: nothing is known of the row yet. */
-static mr_status look_for(mr_relay *x, int32_t from, int64_t step, int64_t row, mr_held **out,
-                          mr_error *err) {
-    relay_parked *p = take_out(x, step, row);
+static mr_status look_for(mr_relay *x, const mr_relay_row *row, mr_held **out, mr_error *err) {
+    relay_parked *p = take_out(x, row);
     if (p) {
-        *out = p->held;
-        mr_free(p);
+        *out = open_parked(x, p, row);
         return MR_OK;
     }
     if (x->stopping) {
         return mr_fail(err, MR_E_CANCELLED, "the loader was cancelled");
     }
-    return x->failed < 0 ? fail_as_before(x, err) : x->peers[from].left ? MR_OK : MR_LATER;
+    return x->failed < 0 ? fail_as_before(x, err) : x->peers[row->rank].left ? MR_OK : MR_LATER;
 }
 
-mr_status mr_relay_take(mr_relay *x, int32_t from, int64_t step, int64_t row, double seconds,
-                        mr_held **out, mr_error *err) {
+mr_status mr_relay_take(mr_relay *x, const mr_relay_row *row, double seconds, mr_held **out,
+                        mr_error *err) {
     double end = mr_relay_now() + seconds;
     const struct timespec moment = {(time_t)end, (long)((end - (double)(time_t)end) * 1e9)};
     bool in_time = true;
     *out = NULL;
     pthread_mutex_lock(&x->lock);
-    mr_status status = look_for(x, from, step, row, out, err);
+    mr_status status = look_for(x, row, out, err);
     x->waiting++;
     while (status == MR_LATER && in_time) {
         in_time = pthread_cond_clockwait(&x->came, &x->lock, CLOCK_MONOTONIC, &moment) == 0;
-        status = look_for(x, from, step, row, out, err);
+        status = look_for(x, row, out, err);
     }
     x->waiting--;
     x->counts.missed += status >= 0 && !*out;
     pthread_mutex_unlock(&x->lock);
-    return status == MR_LATER ? MR_OK : status;
+    return status;
 }
 
 /* ---- Who is lost ---- */
