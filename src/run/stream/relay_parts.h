@@ -103,6 +103,7 @@ struct mr_relay {
     pthread_cond_t jobs;  /* for the reader */
     relay_peer *peers;
     relay_letter *under_way; /* the speaker's */
+    int32_t served;          /* the speaker's: the rank that the last letter went to */
     int32_t waiting;         /* workers */
     relay_told *told;        /* by partition */
     relay_parked *parked[RELAY_CELLS];

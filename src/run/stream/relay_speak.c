@@ -19,13 +19,16 @@ typedef struct rhythm {
 } rhythm;
 
 /* ---- What goes out ---- */
+/* Ranks take turns: much that goes to one keeps nobody waiting. */
 static relay_letter *take_letter(mr_relay *x, relay_head *head) {
     relay_letter *l = NULL;
     pthread_mutex_lock(&x->lock);
-    for (int32_t r = 0; !l && r < x->config.world; r++) {
+    for (int32_t i = 1; !l && i <= x->config.world; i++) {
+        int32_t r = (x->served + i) % x->config.world;
         relay_peer *p = &x->peers[r];
         l = p->first;
         if (l) {
+            x->served = r;
             p->first = l->next;
             p->last = p->first ? p->last : NULL;
             *head = (relay_head){.magic = RELAY_MAGIC,
