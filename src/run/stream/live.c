@@ -579,13 +579,14 @@ static void keep_found(mr_live *live) {
 static void say_news(const mr_live *live) {
     char text[256];
     const mr_log *log = live->config.log;
-    if (mr_relay_news(live->relay, text, sizeof text) && log && log->write) {
+    if (live->ranks && mr_relay_news(live->ranks, text, sizeof text) && log && log->write) {
         log->write(log->user, text);
     }
 }
 
 /* Everybody plans the same steps, so nobody need ask. */
 static void give_to_others(mr_live *live, const mr_live_step *step) {
+    say_news(live);
     if (!live->relay) {
         return;
     }
@@ -596,7 +597,6 @@ static void give_to_others(mr_live *live, const mr_live_step *step) {
             give_replays(live, step, r);
         }
     }
-    say_news(live);
 }
 
 /* What is damaged is offered to nobody. */

@@ -457,8 +457,8 @@ void mr_relay_lose(mr_relay *x, int32_t who, const char *why) {
         tell_lost(x, who);
     } else {
         snprintf(x->news, sizeof x->news,
-                 "rank %d has left (%.80s): its partitions are read here from now on", (int)who,
-                 why);
+                 "rank %d has left (%.80s): what it read or kept is read here from now on",
+                 (int)who, why);
     }
     pthread_cond_broadcast(&x->came);
     if (x->wake) {
