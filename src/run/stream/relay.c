@@ -12,12 +12,6 @@
 #include "core/error.h"
 #include "core/memory.h"
 
-double mr_relay_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- Who reads what ---- */
 int32_t mr_relay_first(const mr_relay *x, int32_t rank) {
     return (int32_t)mr_merge_cut(x->config.merge.partitions, x->config.world, rank);
@@ -145,11 +139,10 @@ static void send_row(mr_relay *x, const mr_relay_row *row, const mr_entry *entry
 
 static void finish(mr_relay *x, relay_job *job) {
     send_row(x, &job->row, job->held ? &job->held->entry : NULL);
-    if (job->held && job->wanted) {
+    if (job->held) {
         job->next = x->found;
         x->found = job;
     } else {
-        mr_held_release(job->held);
         mr_free(job);
     }
 }
@@ -175,10 +168,10 @@ static void *read_for_others(void *context) {
     return NULL;
 }
 
-static bool queue_job(mr_relay *x, const mr_relay_row *row, bool wanted) {
+static bool queue_job(mr_relay *x, const mr_relay_row *row) {
     relay_job *job = x->n_jobs < MOST_JOBS ? mr_zalloc(1, sizeof *job) : NULL;
     if (job) {
-        *job = (relay_job){.row = *row, .wanted = wanted};
+        *job = (relay_job){.row = *row};
         *x->last_job = job;
         x->last_job = &job->next;
         x->n_jobs++;
@@ -189,7 +182,7 @@ static bool queue_job(mr_relay *x, const mr_relay_row *row, bool wanted) {
 
 void mr_relay_give(mr_relay *x, const mr_relay_row *row, const mr_held *held, bool wanted) {
     pthread_mutex_lock(&x->lock);
-    if (!x->peers[row->rank].left && (held || !wanted || !queue_job(x, row, wanted))) {
+    if (!x->peers[row->rank].left && (held || !wanted || !queue_job(x, row))) {
         send_row(x, row, held ? &held->entry : NULL);
     }
     pthread_mutex_unlock(&x->lock);

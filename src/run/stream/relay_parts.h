@@ -5,13 +5,13 @@
 #define MR_RUN_RELAY_PARTS_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "fabric/link.h"
 #include "io/process.h"
 #include "run/stream/relay.h"
 #include "run/stream/relay_record.h"
 #include "run/threads.h"
+#include "span/ticks.h"
 
 enum { RELAY_MAGIC = 0x314c524d, RELAY_CELLS = 1024, MOST_JOBS = 4096, MOST_MISSING = 1 << 22 };
 #define LETTER_BYTES ((size_t)256 << 10) /* from which a letter is closed */
@@ -85,7 +85,6 @@ typedef struct relay_loan {
 typedef struct relay_job {
     struct relay_job *next;
     mr_relay_row row;
-    bool wanted;
     mr_held *held;
 } relay_job;
 
@@ -114,14 +113,16 @@ struct mr_relay {
     int64_t kept_bytes;
     mr_relay_wake *wake;
     void *wake_user;
-    bool stopping, closing, ended;
+    bool stopping, closing;
     mr_status failed;
     mr_error failure;
     char news[200];
     mr_relay_counts counts;
 };
 
-double mr_relay_now(void); /* seconds */
+static inline double mr_relay_now(void) { /* seconds */
+    return 1e-9 * (double)mr_monotonic_ns();
+}
 
 /* ---- relay.c: with the lock held ---- */
 /* Adds a record to the last letter of its kind, or a letter without one. */
