@@ -314,6 +314,12 @@ static relay_parked **cell_of(mr_relay *x, int64_t step, int64_t row) {
     return &x->parked[((uint64_t)step * 64 + (uint64_t)row) % RELAY_CELLS];
 }
 
+static void count_taken(mr_relay *x, const relay_parked *p) {
+    x->n_parked--;
+    x->peers[p->from].taken += p->bytes;
+    x->peers[p->from].parked -= p->bytes;
+}
+
 static bool is_for(const relay_parked *p, const mr_relay_row *row) {
     return p->step == row->step && p->row == row->row && p->from == row->rank;
 }
@@ -326,17 +332,18 @@ static relay_parked *take_out(mr_relay *x, const mr_relay_row *row) {
     relay_parked *p = *at;
     if (p) {
         *at = p->next;
-        x->n_parked--;
-        x->peers[p->from].taken += p->bytes;
+        count_taken(x, p);
     }
     return p;
 }
 
-/* A row that was given up on may come all the same. */
+/* A row that was given up on may come all the same. No rank sends more than fits into its window;
+ * what is more is dropped, and read from the stream. */
 void mr_relay_take_given(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e,
                          size_t bytes) {
     bool here = r->flags == 0; /* else there are no bytes that could be a row */
-    relay_parked *p = r->step >= x->passed ? mr_zalloc(1, sizeof *p) : NULL;
+    bool fits = x->peers[from].parked + (int64_t)bytes <= PARKED_BYTES;
+    relay_parked *p = r->step >= x->passed && fits ? mr_zalloc(1, sizeof *p) : NULL;
     if (!p) {
         x->peers[from].taken += (int64_t)bytes;
         return;
@@ -350,6 +357,7 @@ void mr_relay_take_given(mr_relay *x, int32_t from, const mr_relay_record *r, co
                         .held = here ? mr_held_copy(e, NULL) : NULL};
     *cell = p;
     x->n_parked++;
+    x->peers[from].parked += (int64_t)bytes;
     x->counts.received += p->held != NULL;
     x->counts.bytes_in += p->held ? (int64_t)bytes : 0;
 }
@@ -363,8 +371,7 @@ static void free_parked(mr_relay *x, int64_t before) {
                 continue;
             }
             *at = p->next;
-            x->n_parked--;
-            x->peers[p->from].taken += p->bytes;
+            count_taken(x, p);
             mr_held_release(p->held);
             mr_free(p);
         }

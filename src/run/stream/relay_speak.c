@@ -125,7 +125,9 @@ static void read_letter(mr_relay *x, int32_t from, const relay_head *h, const vo
     relay_peer *p = &x->peers[from];
     const mr_hash128 hash = mr_hash(body, size);
     bool whole = hash.low == h->hash[0] && hash.high == h->hash[1];
-    p->acknowledged = h->taken > p->acknowledged ? h->taken : p->acknowledged;
+    if (h->taken > p->acknowledged && h->taken <= p->given) {
+        p->acknowledged = h->taken;
+    }
     if (!whole) {
         mr_relay_lose(x, from, "what it sent is damaged");
     } else if (h->kind == TOLD || h->kind == GIVEN || h->kind == LOST) {
