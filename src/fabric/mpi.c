@@ -476,7 +476,13 @@ static bool take_head(mpi_link *link, const packet *came, int length, int peer,
     }
     op->event = *event;
     op->piece = came->piece;
-    return receive_body(link, op) != MPI_SUCCESS && lose(event, peer);
+    int before = link->n;
+    bool begun = receive_body(link, op) == MPI_SUCCESS;
+    if (link->n == before) { /* nothing of it is under way */
+        free(op);
+        free(memory);
+    }
+    return !begun && lose(event, peer);
 }
 
 static bool poll_head(mpi_link *link, mr_link_event *event, bool *came) {
