@@ -28,10 +28,13 @@ static struct {
 static mr_relay *relay;
 static mr_error err;
 
-static void add_event(mr_link_event_kind kind, const mr_link_message *m) {
-    if (other.n < MOST) {
+static bool add_event(mr_link_event_kind kind, const mr_link_message *m) {
+    bool fits = other.n < MOST;
+    if (fits) {
         other.events[other.n++] = (mr_link_event){.kind = kind, .message = *m};
     }
+    CHECK(fits);
+    return fits;
 }
 
 /* With the lock held. */
@@ -48,7 +51,9 @@ static void say_as(int64_t number, relay_kind kind, int64_t id, const void *body
     if (m.body) {
         memcpy(m.body, body, size);
     }
-    add_event(MR_LINK_CAME, &m);
+    if (!add_event(MR_LINK_CAME, &m)) {
+        free(m.body);
+    }
 }
 
 static void say(relay_kind kind, int64_t id, const void *body, size_t size) {
@@ -211,6 +216,12 @@ TEST(a_row_is_what_the_plan_says) {
     say_entry(GIVEN, 0, 2, entry_of(0), true); /* without its bytes */
     CHECK_INT(take_row(2, 1e6, &held), ==, MR_OK);
     CHECK(held == NULL);
+    end();
+}
+
+TEST(not_sent_is_not_the_same_as_not_come_yet) {
+    mr_held *held = NULL;
+    begin(NULL);
     say_entry(GIVEN, 0, 3, NULL, false); /* it does not send it */
     CHECK_INT(take_row(3, 1e6, &held), ==, MR_OK);
     CHECK(held == NULL);
@@ -383,7 +394,7 @@ static mr_status lend(bool changes, taken *out) {
     const mr_entry_sink sink = {take, out};
     CHECK_INT(mr_lent_take(lent, 0, &sink, &err), ==, MR_OK); /* asks for it */
     CHECK_INT(out->n, ==, 0);
-    other.kept.bytes[sizeof(mr_relay_record)] ^= (char)changes;
+    other.kept.bytes[sizeof(mr_relay_record)] = changes ? 'L' : 'l'; /* of "large" */
     say(BACK, other.kept_id, other.kept.bytes, other.kept.size);
     wait_for_letters();
     mr_status status = mr_lent_take(lent, 0, &sink, &err);
