@@ -157,11 +157,16 @@ static void begin(const mr_dataset *dataset) {
     CHECK_INT(mr_relay_open(&relay, &config, &err), ==, MR_OK);
 }
 
+/* Letters that are under way when a relay has failed are the link's. */
 static void end(void) {
+    bool failed = mr_relay_failure(relay, NULL) < 0;
     mr_relay_close(relay);
     for (int i = 0; i < other.n; i++) {
-        if (other.events[i].kind == MR_LINK_CAME) {
-            free(other.events[i].message.body);
+        const mr_link_event *e = &other.events[i];
+        if (e->kind == MR_LINK_CAME) {
+            free(e->message.body);
+        } else if (failed) {
+            mr_relay_free_letter(e->message.token);
         }
     }
 }
