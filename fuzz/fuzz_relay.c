@@ -43,6 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     mr_relay_record record;
     mr_entry entry;
     while (mr_relay_read(&at, end, &record, &entry)) {
+        want(record.step >= 0 && record.number >= 0 && record.number <= (int64_t)1 << 48);
         want(at <= end && is_inside(entry.key, entry.key_size, bytes, end) &&
              is_inside(entry.value, entry.size, bytes, end));
         if (record.flags <= MR_RECORD_AFAR || record.flags == MR_RECORD_NOT_HERE) {

@@ -152,7 +152,7 @@ static bool put_one(mail *m, const name *key, void *value, size_t size) {
     return mr_fabric_put(m->fabric, &parcel, 1, NULL) == MR_OK && parcel.done;
 }
 
-/* Whether the value is there, with at least so many bytes; then it is the caller's to free. */
+/* Whether the value is there, with exactly so many bytes; then it is the caller's to free. */
 static void *get_one(mail *m, const name *key, size_t size) {
     mr_parcel parcel = {.key = key, .key_size = sizeof *key};
     bool here = mr_fabric_get(m->fabric, &parcel, 1, NULL) == MR_OK && parcel.done;
@@ -342,8 +342,8 @@ static int32_t report_gone(mail *m, mr_link_event *events, int32_t most) {
 }
 
 static void put_counts(mail *m) {
-    int32_t n = 0, of[PLACES];
-    for (int32_t r = 0; r < m->config.world && n < PLACES; r++) {
+    int32_t n = 0;
+    for (int32_t r = 0; r < m->config.world; r++) {
         const partner *p = &m->partners[r];
         counts value = {put_before(m, r), p->got};
         if (r == m->config.rank || (value.sent == p->told.sent && value.got == p->told.got)) {
@@ -357,11 +357,12 @@ static void put_counts(mail *m) {
                                     .value = &m->values[r],
                                     .size = sizeof value,
                                     .seconds = seconds_kept(m)};
-        of[n++] = r;
+        n++;
     }
     if (n > 0 && mr_fabric_put(m->fabric, m->parcels, n, NULL) == MR_OK) {
         for (int32_t i = 0; i < n; i++) {
-            m->partners[of[i]].told = m->parcels[i].done ? m->values[of[i]] : (counts){-1, -1};
+            int32_t r = m->names[i].to;
+            m->partners[r].told = m->parcels[i].done ? m->values[r] : (counts){-1, -1};
         }
     }
 }

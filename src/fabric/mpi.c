@@ -70,6 +70,7 @@ static struct {
     atomic_flag busy;
     bool ours; /* MPI was started here */
     bool broken;
+    bool is_over; /* MPI was ended here */
     pid_t pid;
     MPI_Comm comm; /* a copy of all ranks' */
     bool has_comm;
@@ -95,6 +96,18 @@ static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* For a process that ends: who has the turn may be a thread that waits in MPI for ever, or this
+ * one, in a call that ended the process. */
+static bool take_last_turn(void) {
+    const struct timespec moment = {0, 1000};
+    double end = now() + LONGEST_END;
+    bool busy = true;
+    while ((busy = atomic_flag_test_and_set(&process.busy)) && now() < end) {
+        nanosleep(&moment, NULL);
+    }
+    return !busy;
 }
 
 static void rest(void) {
@@ -129,8 +142,9 @@ static bool begin_farewells(int rank, int world) {
 
 static bool is_over(MPI_Request *request) {
     int done = 0, code = MPI_SUCCESS;
-    while (code == MPI_SUCCESS && !done) {
+    while (code == MPI_SUCCESS && !done && take_last_turn()) {
         code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        end_turn();
         if (!done) {
             rest();
         }
@@ -139,13 +153,18 @@ static bool is_over(MPI_Request *request) {
 }
 
 /* Everybody tells everybody that it has come to the end, and waits for all, as MPI_Finalize would.
- * False: some cannot be reached. Then MPI may still write to what was begun, so it stays. */
+ * False: some cannot be reached. Then MPI may still write to what was begun, so it stays. Links
+ * that were not closed have their turns meanwhile: other ranks may wait for their answers. */
 static bool meet_at_end(void) {
     int rank = 0, world = 0;
+    if (!take_last_turn()) {
+        return false;
+    }
     MPI_Comm_rank(process.comm, &rank);
     MPI_Comm_size(process.comm, &world);
     process.farewells = calloc((size_t)world, sizeof *process.farewells);
     bool well = process.farewells && begin_farewells(rank, world);
+    end_turn();
     for (int r = 0; well && r < world; r++) {
         well = is_over(&process.farewells[r].come) && is_over(&process.farewells[r].gone);
     }
@@ -189,14 +208,16 @@ static void finalize(int status, void *unused) {
     if (process.pid != getpid() || process.broken || MPI_Finalized(&over) != MPI_SUCCESS || over) {
         return;
     }
+    if ((process.has_comm && !meet_at_end()) || !take_last_turn()) {
+        return;
+    }
     if (process.has_comm) {
-        if (!meet_at_end()) {
-            return;
-        }
         be_silent();
         end_in_any_case(status);
     }
     MPI_Finalize();
+    process.is_over = true;
+    end_turn();
     if (process.has_comm) {
         alarm(0);
     }
@@ -390,8 +411,12 @@ static bool send_unlocked(mpi_link *link, const mr_link_message *m, char *why) {
  * several threads as they say. */
 static bool send_message(void *state, const mr_link_message *m, char why[MR_LINK_WHY]) {
     take_turn();
-    bool sent = send_unlocked(state, m, why);
+    bool over = process.is_over;
+    bool sent = !over && send_unlocked(state, m, why);
     end_turn();
+    if (over) {
+        snprintf(why, MR_LINK_WHY, "this process has ended MPI");
+    }
     return sent;
 }
 
@@ -451,7 +476,13 @@ static bool take_head(mpi_link *link, const packet *came, int length, int peer,
     }
     op->event = *event;
     op->piece = came->piece;
-    return receive_body(link, op) != MPI_SUCCESS && lose(event, peer);
+    int before = link->n;
+    bool begun = receive_body(link, op) == MPI_SUCCESS;
+    if (link->n == before) { /* nothing of it is under way */
+        free(op);
+        free(memory);
+    }
+    return !begun && lose(event, peer);
 }
 
 static bool poll_head(mpi_link *link, mr_link_event *event, bool *came) {
@@ -550,7 +581,7 @@ static int32_t poll_unlocked(mpi_link *link, mr_link_event *events, int32_t most
 
 static int32_t poll_link(void *state, mr_link_event *events, int32_t most, char why[MR_LINK_WHY]) {
     take_turn();
-    int32_t n = poll_unlocked(state, events, most, why);
+    int32_t n = process.is_over ? 0 : poll_unlocked(state, events, most, why);
     end_turn();
     return n;
 }

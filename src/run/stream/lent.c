@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "core/memory.h"
 #include "run/stream/relay_record.h"
 
@@ -21,6 +22,7 @@ typedef struct chunk {
     int32_t lender; /* -1: it is here */
     bool is_asked;
     int64_t size; /* of its bytes, wherever they are */
+    mr_hash128 hash;
     mr_relay_bytes bytes;
     size_t given; /* of them */
 } chunk;
@@ -115,6 +117,7 @@ static chunk *open_chunk(mr_lent *l, part *p, int64_t number) {
 static void send_away(mr_lent *l, chunk *c) {
     int32_t lender = choose_lender(l, (int64_t)c->bytes.size);
     c->size = (int64_t)c->bytes.size;
+    c->hash = mr_hash(c->bytes.bytes, c->bytes.size);
     if (lender >= 0 && mr_relay_lend(l->config.relay, lender, c->id, &c->bytes)) {
         c->lender = lender;
         l->at[lender] += c->size;
@@ -158,7 +161,7 @@ static mr_status fail_gone(int32_t partition, int64_t number, mr_error *err) {
     return MR_E_STATE;
 }
 
-/* One that the stream still has and cannot give is a bad one, as it was before. */
+/* One that the stream has not trimmed and cannot give is a bad one, or was left out, as before. */
 static mr_status read_entry_again(mr_lent *l, chunk *c, int32_t partition, int64_t number,
                                   mr_error *err) {
     rewriting w = {&c->bytes, partition};
@@ -169,7 +172,7 @@ static mr_status read_entry_again(mr_lent *l, chunk *c, int32_t partition, int64
     if (status == MR_OK) {
         return c->bytes.size > before ? MR_OK : mr_fail_memory(err, CHUNK_BYTES);
     }
-    if (status != MR_E_CORRUPT) {
+    if (status != MR_E_CORRUPT && status != MR_E_NOT_FOUND) {
         if (err) {
             *err = failure;
         }
@@ -179,17 +182,20 @@ static mr_status read_entry_again(mr_lent *l, chunk *c, int32_t partition, int64
     return write_again(&w, &bad) ? MR_OK : mr_fail_memory(err, CHUNK_BYTES);
 }
 
-static mr_status read_again(mr_lent *l, chunk *c, int32_t partition, mr_error *err) {
+static mr_status check_kept(const mr_lent *l, const chunk *c, int32_t partition, mr_error *err) {
     int64_t oldest = 0;
     MR_TRY(mr_dataset_oldest(l->config.dataset, partition, &oldest, err));
-    if (c->first < oldest) {
-        return fail_gone(partition, c->first, err);
-    }
+    return c->first < oldest ? fail_gone(partition, c->first, err) : MR_OK;
+}
+
+/* What is trimmed in the middle of it is not taken for a bad one. */
+static mr_status read_again(mr_lent *l, chunk *c, int32_t partition, mr_error *err) {
+    MR_TRY(check_kept(l, c, partition, err));
     for (int64_t number = c->first; number < c->end; number++) {
         MR_TRY(read_entry_again(l, c, partition, number, err));
         atomic_fetch_add(&l->read_again, 1);
     }
-    return MR_OK;
+    return check_kept(l, c, partition, err);
 }
 
 /* ---- Taking back ---- */
@@ -202,7 +208,13 @@ static void ask_ahead(mr_lent *l, chunk *c) {
     }
 }
 
-/* MR_LATER: it is on its way. */
+static bool is_same(const chunk *c) {
+    const mr_hash128 hash = mr_hash(c->bytes.bytes, c->bytes.size);
+    return (int64_t)c->bytes.size == c->size && hash.low == c->hash.low &&
+           hash.high == c->hash.high;
+}
+
+/* MR_LATER: it is on its way. Something else than what was lent is as good as nothing. */
 static mr_status bring_back(mr_lent *l, chunk *c, int32_t partition, mr_error *err) {
     if (c->lender < 0) {
         return MR_OK;
@@ -214,7 +226,11 @@ static mr_status bring_back(mr_lent *l, chunk *c, int32_t partition, mr_error *e
     l->at[c->lender] -= c->size;
     atomic_fetch_sub(&l->bytes, c->size);
     c->lender = -1;
-    return status == MR_OK ? MR_OK : read_again(l, c, partition, err);
+    if (status == MR_OK && is_same(c)) {
+        return MR_OK;
+    }
+    c->bytes.size = 0;
+    return read_again(l, c, partition, err);
 }
 
 /* False: the sink takes no more. */

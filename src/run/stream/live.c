@@ -2,6 +2,7 @@
 /* live.c - see live.h. */
 #include "run/stream/live.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -578,13 +579,14 @@ static void keep_found(mr_live *live) {
 static void say_news(const mr_live *live) {
     char text[256];
     const mr_log *log = live->config.log;
-    if (mr_relay_news(live->relay, text, sizeof text) && log && log->write) {
+    if (live->ranks && mr_relay_news(live->ranks, text, sizeof text) && log && log->write) {
         log->write(log->user, text);
     }
 }
 
 /* Everybody plans the same steps, so nobody need ask. */
 static void give_to_others(mr_live *live, const mr_live_step *step) {
+    say_news(live);
     if (!live->relay) {
         return;
     }
@@ -595,7 +597,6 @@ static void give_to_others(mr_live *live, const mr_live_step *step) {
             give_replays(live, step, r);
         }
     }
-    say_news(live);
 }
 
 /* What is damaged is offered to nobody. */
@@ -910,17 +911,25 @@ static mr_status recall(const mr_live *live, int64_t sample, mr_held **to, mr_er
 }
 
 /* From the rank that has it, or from the stream where that does not send it soon; where the stream
- * has it no more, the rank is waited for. A row is one worker's, so nobody else reads it now. */
+ * has it no more, the rank is waited for, unless it has said that it sends nothing. That nobody has
+ * it any more is not the sample's fault: it was there, and faster ranks would have had it. A row is
+ * one worker's, so nobody else reads it now. */
 static mr_status fetch_row(const mr_live *live, const mr_live_step *step, int64_t at,
                            mr_error *err) {
     const double soon = 1, late = 60;
     mr_live_row *row = &step->rows[at];
+    const mr_relay_row wanted = {row->from, step->step, at, row->sample};
+    mr_status sent = MR_OK;
     if (row->from >= 0) {
-        MR_TRY(mr_relay_take(live->relay, row->from, step->step, at, soon, &row->recalled, err));
+        sent = mr_relay_take(live->relay, &wanted, soon, &row->recalled, err);
+        MR_TRY(sent);
     }
     mr_status status = row->recalled ? MR_OK : recall(live, row->sample, &row->recalled, err);
-    if (status < 0 && row->from >= 0) {
-        MR_TRY(mr_relay_take(live->relay, row->from, step->step, at, late, &row->recalled, err));
+    if (status < 0 && sent == MR_LATER) {
+        MR_TRY(mr_relay_take(live->relay, &wanted, late, &row->recalled, err));
+    }
+    if (!row->recalled && status == MR_E_NOT_FOUND && row->from >= 0 && err) {
+        err->sys = ETIMEDOUT;
     }
     return row->recalled ? MR_OK : status;
 }

@@ -12,12 +12,6 @@
 #include "core/error.h"
 #include "core/memory.h"
 
-double mr_relay_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- Who reads what ---- */
 int32_t mr_relay_first(const mr_relay *x, int32_t rank) {
     return (int32_t)mr_merge_cut(x->config.merge.partitions, x->config.world, rank);
@@ -145,11 +139,10 @@ static void send_row(mr_relay *x, const mr_relay_row *row, const mr_entry *entry
 
 static void finish(mr_relay *x, relay_job *job) {
     send_row(x, &job->row, job->held ? &job->held->entry : NULL);
-    if (job->held && job->wanted) {
+    if (job->held) {
         job->next = x->found;
         x->found = job;
     } else {
-        mr_held_release(job->held);
         mr_free(job);
     }
 }
@@ -175,10 +168,10 @@ static void *read_for_others(void *context) {
     return NULL;
 }
 
-static bool queue_job(mr_relay *x, const mr_relay_row *row, bool wanted) {
+static bool queue_job(mr_relay *x, const mr_relay_row *row) {
     relay_job *job = x->n_jobs < MOST_JOBS ? mr_zalloc(1, sizeof *job) : NULL;
     if (job) {
-        *job = (relay_job){.row = *row, .wanted = wanted};
+        *job = (relay_job){.row = *row};
         *x->last_job = job;
         x->last_job = &job->next;
         x->n_jobs++;
@@ -189,7 +182,7 @@ static bool queue_job(mr_relay *x, const mr_relay_row *row, bool wanted) {
 
 void mr_relay_give(mr_relay *x, const mr_relay_row *row, const mr_held *held, bool wanted) {
     pthread_mutex_lock(&x->lock);
-    if (!x->peers[row->rank].left && (held || !wanted || !queue_job(x, row, wanted))) {
+    if (!x->peers[row->rank].left && (held || !wanted || !queue_job(x, row))) {
         send_row(x, row, held ? &held->entry : NULL);
     }
     pthread_mutex_unlock(&x->lock);
@@ -225,11 +218,22 @@ static bool make_place(relay_told *t) {
     return ring != NULL;
 }
 
+/* The feed fills gaps; sources leave out no more than that. */
+static bool is_near_enough(const mr_relay *x, int32_t partition, int64_t number) {
+    const relay_told *t = &x->told[partition];
+    int64_t begin = mr_merge_number(&x->config.merge, partition, x->config.terms.position);
+    return number - (t->end > begin ? t->end : begin) <= MOST_MISSING;
+}
+
 void mr_relay_take_told(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e) {
     bool known = r->place < x->config.merge.partitions && mr_relay_reader(x, r->place) == from &&
                  !(r->flags & MR_RECORD_NOT_HERE);
     relay_told *t = known ? &x->told[r->place] : NULL;
-    if (!t || e->number < t->end) {
+    if (!t || e->number < t->end || x->peers[from].left) {
+        return;
+    }
+    if (!is_near_enough(x, r->place, e->number)) {
+        mr_relay_lose(x, from, "it told of an entry that is far behind the one before");
         return;
     }
     mr_held *held = make_place(t) ? mr_held_copy(e, NULL) : NULL;
@@ -307,28 +311,39 @@ mr_status mr_relay_advance(mr_relay *x, int32_t partition, int64_t number,
 
 /* ---- What was given ---- */
 static relay_parked **cell_of(mr_relay *x, int64_t step, int64_t row) {
-    return &x->parked[(uint64_t)(step * 64 + row) % RELAY_CELLS];
+    return &x->parked[((uint64_t)step * 64 + (uint64_t)row) % RELAY_CELLS];
 }
 
-static relay_parked *take_out(mr_relay *x, int64_t step, int64_t row) {
-    relay_parked **at = cell_of(x, step, row);
-    while (*at && ((*at)->step != step || (*at)->row != row)) {
+static void count_taken(mr_relay *x, const relay_parked *p) {
+    x->n_parked--;
+    x->peers[p->from].taken += p->bytes;
+    x->peers[p->from].parked -= p->bytes;
+}
+
+static bool is_for(const relay_parked *p, const mr_relay_row *row) {
+    return p->step == row->step && p->row == row->row && p->from == row->rank;
+}
+
+static relay_parked *take_out(mr_relay *x, const mr_relay_row *row) {
+    relay_parked **at = cell_of(x, row->step, row->row);
+    while (*at && !is_for(*at, row)) {
         at = &(*at)->next;
     }
     relay_parked *p = *at;
     if (p) {
         *at = p->next;
-        x->n_parked--;
-        x->peers[p->from].taken += p->bytes;
+        count_taken(x, p);
     }
     return p;
 }
 
-/* A row that was given up on may come all the same. */
+/* A row that was given up on may come all the same. No rank sends more than fits into its window;
+ * what is more is dropped, and read from the stream. */
 void mr_relay_take_given(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e,
                          size_t bytes) {
-    bool here = !(r->flags & MR_RECORD_NOT_HERE);
-    relay_parked *p = r->step >= x->passed ? mr_zalloc(1, sizeof *p) : NULL;
+    bool here = r->flags == 0; /* else there are no bytes that could be a row */
+    bool fits = x->peers[from].parked + (int64_t)bytes <= PARKED_BYTES;
+    relay_parked *p = r->step >= x->passed && fits ? mr_zalloc(1, sizeof *p) : NULL;
     if (!p) {
         x->peers[from].taken += (int64_t)bytes;
         return;
@@ -342,6 +357,7 @@ void mr_relay_take_given(mr_relay *x, int32_t from, const mr_relay_record *r, co
                         .held = here ? mr_held_copy(e, NULL) : NULL};
     *cell = p;
     x->n_parked++;
+    x->peers[from].parked += (int64_t)bytes;
     x->counts.received += p->held != NULL;
     x->counts.bytes_in += p->held ? (int64_t)bytes : 0;
 }
@@ -355,8 +371,7 @@ static void free_parked(mr_relay *x, int64_t before) {
                 continue;
             }
             *at = p->next;
-            x->n_parked--;
-            x->peers[p->from].taken += p->bytes;
+            count_taken(x, p);
             mr_held_release(p->held);
             mr_free(p);
         }
@@ -370,38 +385,47 @@ void mr_relay_passed(mr_relay *x, int64_t step) {
     pthread_mutex_unlock(&x->lock);
 }
 
+/* The entry, if it is the one that the plan says. */
+static mr_held *open_parked(const mr_relay *x, relay_parked *p, const mr_relay_row *row) {
+    mr_held *held = p->held;
+    mr_free(p);
+    if (held && held->entry.number != mr_merge_at(&x->config.merge, row->sample).number) {
+        mr_held_release(held);
+        return NULL;
+    }
+    return held;
+}
+
 /* MR_LATER: nothing is known of the row yet. */
-static mr_status look_for(mr_relay *x, int32_t from, int64_t step, int64_t row, mr_held **out,
-                          mr_error *err) {
-    relay_parked *p = take_out(x, step, row);
+static mr_status look_for(mr_relay *x, const mr_relay_row *row, mr_held **out, mr_error *err) {
+    relay_parked *p = take_out(x, row);
     if (p) {
-        *out = p->held;
-        mr_free(p);
+        *out = open_parked(x, p, row);
         return MR_OK;
     }
     if (x->stopping) {
         return mr_fail(err, MR_E_CANCELLED, "the loader was cancelled");
     }
-    return x->failed < 0 ? fail_as_before(x, err) : x->peers[from].left ? MR_OK : MR_LATER;
+    return x->failed < 0 ? fail_as_before(x, err) : x->peers[row->rank].left ? MR_OK : MR_LATER;
 }
 
-mr_status mr_relay_take(mr_relay *x, int32_t from, int64_t step, int64_t row, double seconds,
-                        mr_held **out, mr_error *err) {
+mr_status mr_relay_take(mr_relay *x, const mr_relay_row *row, double seconds, mr_held **out,
+                        mr_error *err) {
     double end = mr_relay_now() + seconds;
     const struct timespec moment = {(time_t)end, (long)((end - (double)(time_t)end) * 1e9)};
     bool in_time = true;
     *out = NULL;
     pthread_mutex_lock(&x->lock);
-    mr_status status = look_for(x, from, step, row, out, err);
+    mr_status status = look_for(x, row, out, err);
     x->waiting++;
     while (status == MR_LATER && in_time) {
         in_time = pthread_cond_clockwait(&x->came, &x->lock, CLOCK_MONOTONIC, &moment) == 0;
-        status = look_for(x, from, step, row, out, err);
+        status = look_for(x, row, out, err);
     }
     x->waiting--;
     x->counts.missed += status >= 0 && !*out;
     pthread_mutex_unlock(&x->lock);
-    return status == MR_LATER ? MR_OK : status;
+    return status;
 }
 
 /* ---- Who is lost ---- */
@@ -433,8 +457,8 @@ void mr_relay_lose(mr_relay *x, int32_t who, const char *why) {
         tell_lost(x, who);
     } else {
         snprintf(x->news, sizeof x->news,
-                 "rank %d has left (%.80s): its partitions are read here from now on", (int)who,
-                 why);
+                 "rank %d has left (%.80s): what it read or kept is read here from now on",
+                 (int)who, why);
     }
     pthread_cond_broadcast(&x->came);
     if (x->wake) {

@@ -89,10 +89,10 @@ bool mr_relay_news(mr_relay *relay, char *text, size_t size); /* what a log shou
 mr_status mr_relay_failure(mr_relay *relay, mr_error *err);
 
 /* ---- A worker ---- */
-/* What the reader of an entry sends for a row, within so many seconds; *out NULL: it does not, read
- * it yourself. */
-mr_status mr_relay_take(mr_relay *relay, int32_t from, int64_t step, int64_t row, double seconds,
-                        mr_held **out, mr_error *err);
+/* What the reader of an entry, row->rank, sends for a row, within so many seconds. MR_OK and *out
+ * NULL: it does not, or sent something else: read it yourself. MR_LATER: it has not come yet. */
+mr_status mr_relay_take(mr_relay *relay, const mr_relay_row *row, double seconds, mr_held **out,
+                        mr_error *err);
 
 typedef struct mr_relay_counts {
     int64_t told;               /* entries of others that were heard of */

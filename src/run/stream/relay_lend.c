@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/error.h"
 #include "core/memory.h"
 
 /* ---- The list ---- */
@@ -36,8 +37,8 @@ static bool add_loan(relay_loan **list, int32_t rank, int64_t id, const void *by
 }
 
 void mr_relay_free_loans(mr_relay *x, int32_t rank) {
-    relay_loan **lists[] = {&x->kept, &x->back};
-    for (int i = 0; i < 2; i++) {
+    relay_loan **lists[] = {&x->kept, &x->back, &x->asked};
+    for (int i = 0; i < 3; i++) {
         for (relay_loan **at = lists[i]; *at;) {
             relay_loan *loan = *at;
             if ((rank >= 0 && loan->rank != rank) || (rank >= 0 && i == 1)) {
@@ -56,7 +57,7 @@ void mr_relay_free_loans(mr_relay *x, int32_t rank) {
 /* A stranger gets no more than was agreed on. What is not kept is not there when it is asked for,
  * and read from the stream again. */
 void mr_relay_take_loan(mr_relay *x, int32_t from, int64_t id, const void *bytes, size_t size) {
-    if (x->kept_bytes + (int64_t)size <= x->config.lends &&
+    if (size > 0 && x->kept_bytes + (int64_t)size <= x->config.lends &&
         add_loan(&x->kept, from, id, bytes, size)) {
         x->kept_bytes += (int64_t)size;
     }
@@ -73,8 +74,16 @@ void mr_relay_return_loan(mr_relay *x, int32_t to, int64_t id) {
 }
 
 /* ---- The owner ---- */
+/* What was not asked for is nobody's. */
 void mr_relay_take_back(mr_relay *x, int32_t from, int64_t id, const void *bytes, size_t size) {
-    (void)add_loan(&x->back, from, id, bytes, size);
+    relay_loan *asked = take_loan(&x->asked, from, id);
+    if (!asked) {
+        return;
+    }
+    mr_free(asked);
+    if (!add_loan(&x->back, from, id, bytes, size)) {
+        x->failed = mr_fail_memory(&x->failure, size);
+    }
     if (x->wake) {
         x->wake(x->wake_user);
     }
@@ -93,8 +102,9 @@ bool mr_relay_lend(mr_relay *x, int32_t rank, int64_t id, mr_relay_bytes *bytes)
 void mr_relay_ask_back(mr_relay *x, int32_t rank, int64_t id) {
     mr_relay_bytes none = {.bytes = NULL};
     pthread_mutex_lock(&x->lock);
-    if (!x->peers[rank].left) {
-        (void)mr_relay_post_bytes(x, rank, ASK, id, &none);
+    if (!x->peers[rank].left &&
+        !(add_loan(&x->asked, rank, id, NULL, 0) && mr_relay_post_bytes(x, rank, ASK, id, &none))) {
+        x->failed = mr_fail_memory(&x->failure, sizeof(relay_letter));
     }
     pthread_mutex_unlock(&x->lock);
 }

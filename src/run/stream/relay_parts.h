@@ -5,17 +5,18 @@
 #define MR_RUN_RELAY_PARTS_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "fabric/link.h"
 #include "io/process.h"
 #include "run/stream/relay.h"
 #include "run/stream/relay_record.h"
 #include "run/threads.h"
+#include "span/ticks.h"
 
-enum { RELAY_MAGIC = 0x314c524d, RELAY_CELLS = 1024, MOST_JOBS = 4096 };
+enum { RELAY_MAGIC = 0x314c524d, RELAY_CELLS = 1024, MOST_JOBS = 4096, MOST_MISSING = 1 << 22 };
 #define LETTER_BYTES ((size_t)256 << 10) /* from which a letter is closed */
 #define WINDOW_BYTES ((int64_t)32 << 20) /* that a rank was sent and has not taken yet */
+#define PARKED_BYTES (2 * WINDOW_BYTES)  /* of a rank's; words that nothing is sent come on top */
 
 typedef enum relay_kind { TOLD = 1, GIVEN, BEAT, BYE, BYE_TOO, LOST, KEEP, ASK, BACK } relay_kind;
 
@@ -50,6 +51,7 @@ typedef struct relay_peer {
     relay_early *early;
     int64_t given, acknowledged; /* bytes; of these, that it took */
     int64_t taken, told_taken;   /* bytes of what it gave; as it knows */
+    int64_t parked;              /* bytes of what it gave and nobody took yet */
     double heard;
     bool left, left_too;
     mr_process process;
@@ -73,7 +75,7 @@ typedef struct relay_parked {
     mr_held *held; /* NULL: it is not sent */
 } relay_parked;
 
-/* A chunk of a rank's that is kept here, or of this rank's that has come back. */
+/* A chunk of a rank's that is kept here, or of this rank's that was asked for or has come back. */
 typedef struct relay_loan {
     struct relay_loan *next;
     int32_t rank;
@@ -85,7 +87,6 @@ typedef struct relay_loan {
 typedef struct relay_job {
     struct relay_job *next;
     mr_relay_row row;
-    bool wanted;
     mr_held *held;
 } relay_job;
 
@@ -103,24 +104,27 @@ struct mr_relay {
     pthread_cond_t jobs;  /* for the reader */
     relay_peer *peers;
     relay_letter *under_way; /* the speaker's */
+    int32_t served;          /* the speaker's: the rank that the last letter went to */
     int32_t waiting;         /* workers */
     relay_told *told;        /* by partition */
     relay_parked *parked[RELAY_CELLS];
     int64_t n_parked, passed;
     relay_job *first_job, **last_job, *found;
     int64_t n_jobs;
-    relay_loan *kept, *back;
+    relay_loan *kept, *asked, *back;
     int64_t kept_bytes;
     mr_relay_wake *wake;
     void *wake_user;
-    bool stopping, closing, ended;
+    bool stopping, closing;
     mr_status failed;
     mr_error failure;
     char news[200];
     mr_relay_counts counts;
 };
 
-double mr_relay_now(void); /* seconds */
+static inline double mr_relay_now(void) { /* seconds */
+    return 1e-9 * (double)mr_monotonic_ns();
+}
 
 /* ---- relay.c: with the lock held ---- */
 /* Adds a record to the last letter of its kind, or a letter without one. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/philox.h"
+
 enum { MOST_KEY = 65535, MOST_VALUE = 1 << 30 };
 
 static size_t rounded(size_t size) {
@@ -68,7 +70,8 @@ bool mr_relay_read(const char **at, const char *end, mr_relay_record *record, mr
     memcpy(record, *at, sizeof *record);
     size_t value = record->flags == 0 ? (size_t)record->size : 0;
     bool well = record->key_size <= MOST_KEY && record->size <= MOST_VALUE &&
-                record->flags <= MR_RECORD_NOT_HERE && record->number >= 0 && record->place >= 0 &&
+                record->flags <= MR_RECORD_NOT_HERE && record->number >= 0 &&
+                record->number < MR_MAX_SAMPLES && record->step >= 0 && record->place >= 0 &&
                 rounded(sizeof *record + record->key_size + value) <= left;
     if (!well) {
         return false;

@@ -19,13 +19,16 @@ typedef struct rhythm {
 } rhythm;
 
 /* ---- What goes out ---- */
+/* Ranks take turns: much that goes to one keeps nobody waiting. */
 static relay_letter *take_letter(mr_relay *x, relay_head *head) {
     relay_letter *l = NULL;
     pthread_mutex_lock(&x->lock);
-    for (int32_t r = 0; !l && r < x->config.world; r++) {
+    for (int32_t i = 1; !l && i <= x->config.world; i++) {
+        int32_t r = (x->served + i) % x->config.world;
         relay_peer *p = &x->peers[r];
         l = p->first;
         if (l) {
+            x->served = r;
             p->first = l->next;
             p->last = p->first ? p->last : NULL;
             *head = (relay_head){.magic = RELAY_MAGIC,
@@ -78,8 +81,7 @@ static bool send_letters(mr_relay *x) {
         l->next = x->under_way;
         x->under_way = l;
         if (!x->class->send(x->link, &message, why)) {
-            lose(x, l->peer, why);
-            forget_letter(x, l);
+            lose(x, l->peer, why); /* parts of it may be under way, so it stays */
         }
     }
     return any;
@@ -108,6 +110,9 @@ static void take_records(mr_relay *x, int32_t from, const relay_head *h, const c
             mr_relay_take_given(x, from, &record, &entry, (size_t)(at - before));
         }
     }
+    if (at != end) { /* what was in it would be taken for entries that the source left out */
+        mr_relay_lose(x, from, "what it sent cannot be read");
+    }
     pthread_cond_broadcast(&x->came);
     if (h->kind == TOLD && x->wake) {
         x->wake(x->wake_user);
@@ -120,7 +125,9 @@ static void read_letter(mr_relay *x, int32_t from, const relay_head *h, const vo
     relay_peer *p = &x->peers[from];
     const mr_hash128 hash = mr_hash(body, size);
     bool whole = hash.low == h->hash[0] && hash.high == h->hash[1];
-    p->acknowledged = h->taken > p->acknowledged ? h->taken : p->acknowledged;
+    if (h->taken > p->acknowledged && h->taken <= p->given) {
+        p->acknowledged = h->taken;
+    }
     if (!whole) {
         mr_relay_lose(x, from, "what it sent is damaged");
     } else if (h->kind == TOLD || h->kind == GIVEN || h->kind == LOST) {
@@ -145,11 +152,24 @@ static void read_letter(mr_relay *x, int32_t from, const relay_head *h, const vo
     }
 }
 
-static bool keep_early(relay_peer *p, const relay_head *h, const mr_link_message *m) {
-    relay_early *e = h->number < p->got + MOST_EARLY ? mr_zalloc(1, sizeof *e) : NULL;
+static bool is_early(const relay_peer *p, int64_t number) {
+    const relay_early *e = p->early;
+    while (e && e->head.number != number) {
+        e = e->next;
+    }
+    return e != NULL;
+}
+
+/* Without it nothing behind it could ever be read: its sender is done without. */
+static bool keep_early(mr_relay *x, const relay_head *h, const mr_link_message *m) {
+    relay_peer *p = &x->peers[m->peer];
+    bool fits = h->number - p->got < MOST_EARLY && !is_early(p, h->number);
+    relay_early *e = fits ? mr_zalloc(1, sizeof *e) : NULL;
     if (e) {
         *e = (relay_early){.next = p->early, .head = *h, .body = m->body, .size = m->size};
         p->early = e;
+    } else {
+        mr_relay_lose(x, m->peer, fits ? "no memory" : "its letters are numbered wrongly");
     }
     return e != NULL;
 }
@@ -191,7 +211,7 @@ static void take_message(mr_relay *x, const mr_link_message *m) {
         read_letter(x, m->peer, &h, m->body, m->size);
         read_early(x, m->peer);
     } else if (p && h.number > p->got) {
-        kept = keep_early(p, &h, m);
+        kept = keep_early(x, &h, m);
     }
     pthread_mutex_unlock(&x->lock);
     if (!kept) {
@@ -355,5 +375,8 @@ void *mr_relay_speaker_main(void *context) {
     }
     x->class->close(x->link, !well);
     x->link = NULL;
+    if (!well && x->is_vital) {
+        x->under_way = NULL; /* MPI may still read them: nobody can free them any more */
+    }
     return NULL;
 }
