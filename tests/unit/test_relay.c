@@ -28,7 +28,7 @@ static void append(uint32_t partition, int64_t from, int64_t end) {
     for (int64_t i = from; writer && i < end; i++) {
         size_t size = 16 + (size_t)((uint64_t)i * 2654435761u % 4000);
         for (size_t k = 0; k < size; k++) {
-            value[k] = (unsigned char)((size_t)i + k * 7 + 31 * partition);
+            value[k] = (unsigned char)((size_t)i + k * 7 + 31 * (size_t)partition);
         }
         const mr_entry entry = {.label = i % 5,
                                 .time = i,
@@ -298,10 +298,22 @@ static void wait_for_spill(const rank_run *r, const mr_loader *loader) {
     } while (stats.spilled < own - 150 || stats.spill_bytes == 0);
 }
 
+static atomic_int ready;
+
+/* One that is done before the other has spilled would leave it without a lender. */
+static void wait_for_each_other(const rank_run *r, const mr_loader *loader) {
+    wait_for_spill(r, loader);
+    atomic_fetch_add(&ready, 1);
+    while (atomic_load(&ready) < 2) {
+        redis_nap();
+    }
+}
+
 TEST(entries_that_come_too_early_wait_in_the_memory_of_other_ranks) {
     run_alone(&(rank_run){.rest = "", .world = 2});
     rank_run like = {
-        .rest = spill, .fabric = url, .world = 2, .ahead = 1, .on_open = wait_for_spill};
+        .rest = spill, .fabric = url, .world = 2, .ahead = 1, .on_open = wait_for_each_other};
+    atomic_store(&ready, 0);
     run_world(&like);
     for (uint32_t i = 0; i < 2; i++) {
         check_rank(&ranks[i], &alone[i]);
@@ -325,15 +337,11 @@ TEST(spilling_to_ranks_needs_a_way_to_them) {
 }
 
 /* A rank takes what was lent to it with it: that is read from the stream again. */
-static atomic_int ready, gone;
+static atomic_int gone;
 static bool trims;
 
-static void wait_for_each_other(const rank_run *r, const mr_loader *loader) {
-    wait_for_spill(r, loader);
-    atomic_fetch_add(&ready, 1);
-    while (atomic_load(&ready) < 2) {
-        redis_nap();
-    }
+static void wait_until_it_is_gone(const rank_run *r, const mr_loader *loader) {
+    wait_for_each_other(r, loader);
     if (r->rank == 1) {
         return;
     }
@@ -360,7 +368,7 @@ static void run_with_loss(void) {
                           .fabric = url,
                           .world = 2,
                           .ahead = 1,
-                          .on_open = wait_for_each_other},
+                          .on_open = wait_until_it_is_gone},
               i);
         ranks[i].steps = i == 1 ? 1 : 0;
         pthread_create(&ranks[i].thread, NULL, i == 1 ? run_and_go : run, &ranks[i]);

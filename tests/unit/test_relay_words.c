@@ -87,7 +87,7 @@ static bool collect_fake(void *link, const void *own, size_t size, void *all,
 static void hear(const mr_link_message *m) {
     relay_head head;
     memcpy(&head, m->head, sizeof head);
-    if (head.kind == KEEP) {
+    if (head.kind == KEEP && m->size > 0) {
         other.kept.bytes = realloc(other.kept.bytes, m->size);
         other.kept.size = m->size;
         other.kept_id = head.id;
