@@ -72,7 +72,7 @@ class Ragged:
         dims = [int(d) for d in shapes.max(axis=0)] if len(self) else [0] * shapes.shape[1]
         if length is not None:
             dims[0] = _whole_number("length", length, 0)
-        _check_filling(value, np.asarray(self.values[:0]).dtype)
+        _check_filling(value, str(self.values.dtype).removeprefix("torch."))
         dense = _filled(self.values, (len(self), *dims), value, self.values.dtype)
         mask = _filled(self.values, dense.shape, False)
         for i, part in enumerate(self):
@@ -91,10 +91,11 @@ class Ragged:
         return f"Ragged({len(self)} samples, {len(self.values)} values of {self.values.dtype})"
 
 
-def _check_filling(value, dtype):
-    """A number that the values' type cannot hold would be another one."""
-    if dtype.kind not in "biu":
+def _check_filling(value, name):
+    """A number that the values' type cannot hold would be another one. numpy does not know all floats."""
+    if "float" in name:
         return
+    dtype = np.dtype(name)
     if int(value) != value or not (dtype.kind == "b" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max):
         raise ValueError(f"the values are {dtype}, which cannot be filled up with {value!r}: choose a whole number "
                          'that fits, or cast them in the pipeline: .cast("float32", field=...)')
