@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""adapt.py MILLRACE PHOTOS: --threads auto beside a sweep of fixed numbers of threads and reads, in turn, on the photos in a
-folder: as fast as they come, from slow storage, and for a slow consumer. Prints the share of the best fixed rate that auto
-reached, and how many threads were left at work. Runs last SECONDS; what auto tries in the beginning is in its rate."""
+"""adapt.py MILLRACE PHOTOS [CASE...]: --threads auto beside a sweep of fixed numbers of threads and reads, in turn, on the photos in a
+folder: as fast as they come (fast), from slow storage (far), and for a slow consumer (slow); all cases, or those named. Prints
+the share of the best fixed rate that auto reached, and how many threads were left at work. Runs of auto last AUTO_SECONDS, within which it
+is to have found what is best: what it tries in the beginning is in its rate."""
 import json
 import os
 import statistics
@@ -9,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 
-ROUNDS, SECONDS = 3, 8.0
+ROUNDS, SECONDS, AUTO_SECONDS = 3, 4.0, 20.0
+CASES = {"fast": ("as fast as they come", []), "far": ("slow storage", ["--storage", "200MB,1ms"]),
+         "slow": ("a step takes 200 ms", ["--consume", "200ms"])}
 OPS = [{"decode_image": {}}, {"random_resized_crop": {"size": 96}}, {"random_flip": {}}, {"normalize": {}}]
 
 
@@ -23,7 +26,7 @@ def run(*more):
 
 def epochs_for(more):
     said = run("--epochs", 1, *more)
-    return max(1, int(SECONDS * said["samples_per_second"] / said["samples"]))
+    return lambda seconds: max(1, round(seconds * said["samples_per_second"] / said["samples"]))
 
 
 def compare(title, more):
@@ -32,8 +35,8 @@ def compare(title, more):
     auto, working = [], []
     for _ in range(ROUNDS):
         for (threads, reads), rates in fixed.items():
-            rates.append(run("--epochs", epochs, "--threads", threads, "--reads", reads, *more)["samples_per_second"])
-        said = run("--epochs", epochs, "--threads", "auto", *more)
+            rates.append(run("--epochs", epochs(SECONDS), "--threads", threads, "--reads", reads, *more)["samples_per_second"])
+        said = run("--epochs", epochs(AUTO_SECONDS), "--threads", "auto", *more)
         auto.append(said["samples_per_second"])
         working.append(said["threads_working"])
     best = max(fixed, key=lambda key: statistics.median(fixed[key]))
@@ -45,9 +48,8 @@ def compare(title, more):
 def main():
     print("| | best fixed, samples/s | auto | share | threads at the end |")
     print("|---|---|---|---|---|")
-    compare("as fast as they come", [])
-    compare("slow storage", ["--storage", "200MB,1ms"])
-    compare("a step takes 200 ms", ["--consume", "200ms"])
+    for case in sys.argv[3:] or CASES:
+        compare(*CASES[case])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,11 @@
  *
  *     bench_store                       all sizes
  *     bench_store values BYTES FOLDER   one: microseconds to bring a value into a batch, as JSON
- *     bench_store photos FOLDER STORE|- OPS EPOCHS   samples a second, epoch by epoch, as JSON
+ *     bench_store photos FOLDER STORE BEFORE AFTER EPOCHS   samples a second, epoch by epoch, as
+ * JSON
+ *
+ * photos: BEFORE and AFTER are ops, the store is between them. auto:STORE is the document's store,
+ * which finds a place itself; - is none.
  *
  * values: the same number of bytes, in random order, by memcpy from memory, by pread from a file in
  * the page cache, and out of a store; in turn, several rounds, the median. */
@@ -190,22 +194,34 @@ static int measure_values(size_t bytes, const char *folder) {
 }
 
 /* ---- Photos ---- */
-static int measure_photos(const char *folder, const char *store, const char *ops, int epochs) {
-    char json[4096], cache[1024] = "";
+typedef struct photos {
+    const char *folder, *store;
+    const char *before, *after; /* ops, without brackets */
+    int epochs;
+} photos;
+
+static void write_document(const photos *p, char *json, size_t room) {
+    char op[1024] = "", key[1024] = "";
+    if (strncmp(p->store, "auto:", 5) == 0) {
+        snprintf(key, sizeof key, ", \"cache\": {\"path\": \"%s\"}", p->store + 5);
+    } else if (strcmp(p->store, "-") != 0) {
+        snprintf(op, sizeof op, ", {\"cache\": {\"path\": \"%s\"}}", p->store);
+    }
+    snprintf(json, room,
+             "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"ops\": [%s%s%s%s], \"batch\": 128, "
+             "\"epochs\": %d%s}",
+             p->folder, p->before, op, p->after[0] ? ", " : "", p->after, p->epochs, key);
+}
+
+static int measure_photos(const photos *p) {
+    char json[4096];
     mr_pipeline *pipeline = NULL;
     mr_loader *loader = NULL;
     mr_batch *batch = NULL;
     mr_error err = MR_ERROR_INIT;
     mr_options options = MR_OPTIONS_INIT;
     mr_cache_stats stats = {.size = (uint32_t)sizeof stats};
-    if (strcmp(store, "-") != 0) {
-        snprintf(cache, sizeof cache, "{\"cache\": {\"path\": \"%s\"}}%s", store,
-                 ops[0] ? "," : "");
-    }
-    snprintf(json, sizeof json,
-             "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"ops\": [\"decode_image\", "
-             "{\"resize\": {\"size\": [256, 256]}}%s %s %s], \"batch\": 128, \"epochs\": %d}",
-             folder, cache[0] || ops[0] ? "," : "", cache, ops, epochs);
+    write_document(p, json, sizeof json);
     options.threads = 2;
     double start = now();
     if (mr_pipeline_parse(&pipeline, json, strlen(json), NULL, &err) < 0 ||
@@ -257,8 +273,9 @@ int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "values") == 0) {
         return measure_values(strtoull(argv[2], NULL, 10), argv[3]);
     }
-    if (argc == 6 && strcmp(argv[1], "photos") == 0) {
-        return measure_photos(argv[2], argv[3], argv[4], atoi(argv[5]));
+    if (argc == 7 && strcmp(argv[1], "photos") == 0) {
+        const photos p = {argv[2], argv[3], argv[4], argv[5], atoi(argv[6])};
+        return measure_photos(&p);
     }
     return measure_all();
 }

@@ -1,180 +1,289 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delay_proxy.c - a line with latency, for bench/far.py: passes HTTP requests on to a port of this
- * machine, each after so many milliseconds, and gives answers back as they come, without copying
- * them: what it takes of the CPUs must not count as the loader's. Of a thousand requests so many
- * get no answer, and so many a connection that breaks.
+/* delay_proxy.c - a line with latency, for bench/far.py: passes HTTP requests on to a server of
+ * this machine, each after so many milliseconds, and gives answers back as they come. What it takes
+ * of the CPUs must not count as the loader's: one thread, answers not copied, few calls. Of a
+ * thousand requests so many get no answer, and so many a connection that breaks.
  *
- *     delay_proxy PORT MILLISECONDS [HANG FAIL]        prints its own port; ends with its input */
+ *     delay_proxy SERVER MILLISECONDS [HANG FAIL]        prints its own port; ends with its input
+ *
+ * SERVER is a port, or the path of a socket, which costs both less. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_HEAD = 16 << 10, PIPE = 1 << 20, STACK = 128 << 10 };
+enum { MOST_HEAD = 16 << 10, PIPE = 1 << 20, MOST_EVENTS = 64 };
+
+typedef struct end {
+    int fd;
+    struct line *line; /* NULL: of none, where clients come in */
+} end;
 
 typedef struct line {
-    int near, far; /* sockets: the client's, the server's */
+    end near, far; /* sockets: the client's, the server's */
+    int ends[2];   /* a pipe, for answers */
+    size_t held;   /* bytes in it */
+    bool full;     /* the client does not take them yet */
+    bool hangs, ended;
+    char head[MOST_HEAD];
+    size_t size;
+    int64_t due;       /* when the request is passed on */
+    bool waits;        /* for that */
+    struct line *next; /* among those that wait, or that have ended */
 } line;
 
-static uint16_t to_port;
-static int64_t delay_ns;
-static int hang, fail;
-static _Atomic uint64_t noise = 5;
+typedef struct proxy {
+    const char *server;
+    int64_t delay;
+    uint64_t hang, fail, noise;
+    int epoll;
+    line *first, **last; /* requests that wait; all wait equally long */
+    line *ended;
+} proxy;
 
-static int bound(uint16_t port, bool listening) {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-    const struct sockaddr *at = (const struct sockaddr *)(const void *)&address;
-    int bad = listening ? bind(fd, at, sizeof address) || listen(fd, 256)
-                        : connect(fd, at, sizeof address);
-    if (bad) {
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- Sockets ---- */
+static struct sockaddr_in here(int port) {
+    return (struct sockaddr_in){.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+static int dial(const char *server) {
+    struct sockaddr_un path = {.sun_family = AF_UNIX};
+    struct sockaddr_in port = here(atoi(server));
+    bool is_path = server[0] == '/';
+    const void *to = is_path ? (const void *)&path : &port;
+    snprintf(path.sun_path, sizeof path.sun_path, "%s", server);
+    int fd = socket(is_path ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, to, is_path ? sizeof path : sizeof port) != 0) {
         close(fd);
         return -1;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return fd;
 }
 
-/* Ends both ways, so that the other thread of the line ends, too. */
-static void cut(const line *l) {
-    shutdown(l->near, SHUT_RDWR);
-    shutdown(l->far, SHUT_RDWR);
+static void send_at_once(int fd) {
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* of a path: no, and no matter */
+    fcntl(fd, F_SETFL, O_NONBLOCK);
 }
 
-static void *give_back(void *context) {
-    const line *l = context;
-    int ends[2];
-    ssize_t n = 0;
-    if (pipe2(ends, O_CLOEXEC) == 0) {
-        fcntl(ends[1], F_SETPIPE_SZ, PIPE);
-        while ((n = splice(l->far, NULL, ends[1], NULL, PIPE, SPLICE_F_MOVE)) > 0) {
-            while (n > 0) {
-                ssize_t some = splice(ends[0], NULL, l->near, NULL, (size_t)n, SPLICE_F_MOVE);
-                n = some > 0 ? n - some : -1;
-            }
-            if (n < 0) {
-                break;
-            }
-        }
-        close(ends[0]);
-        close(ends[1]);
+static bool watch(const proxy *p, int operation, end *e, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.ptr = e};
+    return epoll_ctl(p->epoll, operation, e->fd, &event) == 0;
+}
+
+/* ---- Lines ---- */
+static void forget(proxy *p, line *l) {
+    line **at = &p->first;
+    while (*at && *at != l) {
+        at = &(*at)->next;
     }
-    cut(l);
-    return NULL;
+    *at = l->next;
+    p->last = *at ? p->last : at;
+    l->waits = false;
 }
 
-/* One request's head; 0: the client has gone. */
-static size_t take_request(int fd, char *head) {
-    size_t n = 0;
-    while (n < MOST_HEAD) {
-        ssize_t got = recv(fd, head + n, MOST_HEAD - n, 0);
-        if (got <= 0) {
-            return 0;
-        }
-        n += (size_t)got;
-        if (n >= 4 && memcmp(head + n - 4, "\r\n\r\n", 4) == 0) {
-            return n;
-        }
+/* Freed when the events that may still name it are through. */
+static void end_line(proxy *p, line *l) {
+    if (l->ended) {
+        return;
     }
-    return 0;
+    if (l->waits) {
+        forget(p, l);
+    }
+    l->ended = true;
+    l->next = p->ended;
+    p->ended = l;
 }
 
-static int chance(void) {
-    uint64_t x = atomic_fetch_add(&noise, 0x9E3779B97F4A7C15u);
+static void free_ended(proxy *p) {
+    while (p->ended) {
+        line *l = p->ended;
+        const int fds[] = {l->near.fd, l->far.fd, l->ends[0], l->ends[1]};
+        p->ended = l->next;
+        for (int i = 0; i < 4; i++) {
+            if (fds[i] >= 0) {
+                close(fds[i]);
+            }
+        }
+        free(l);
+    }
+}
+
+static void begin_line(proxy *p, int listener) {
+    int fd = accept(listener, NULL, NULL);
+    line *l = fd >= 0 ? calloc(1, sizeof *l) : NULL;
+    if (!l) {
+        return;
+    }
+    l->near = (end){fd, l};
+    l->far = (end){dial(p->server), l};
+    if (pipe2(l->ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        l->ends[0] = l->ends[1] = -1;
+    }
+    send_at_once(l->near.fd);
+    send_at_once(l->far.fd);
+    if (l->far.fd < 0 || fcntl(l->ends[1], F_SETPIPE_SZ, PIPE) < 0 ||
+        !watch(p, EPOLL_CTL_ADD, &l->near, EPOLLIN) || !watch(p, EPOLL_CTL_ADD, &l->far, EPOLLIN)) {
+        end_line(p, l);
+    }
+}
+
+/* ---- Requests ---- */
+static uint64_t chance(proxy *p) {
+    uint64_t x = p->noise += 0x9E3779B97F4A7C15u;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return (int)((x ^ (x >> 31)) % 1000);
+    return (x ^ (x >> 31)) % 1000;
 }
 
-static void *serve(void *context) {
-    line *l = context;
-    char head[MOST_HEAD];
-    pthread_t back;
-    size_t n;
-    bool started = l->far >= 0 && pthread_create(&back, NULL, give_back, l) == 0;
-    while (started && (n = take_request(l->near, head)) > 0) {
-        int drawn = chance();
-        if (drawn < hang) {
-            while (recv(l->near, head, sizeof head, 0) > 0) {
-            }
-            break;
-        }
-        if (drawn < hang + fail) {
-            break;
-        }
-        nanosleep(
-            &(struct timespec){.tv_sec = delay_ns / 1000000000, .tv_nsec = delay_ns % 1000000000},
-            NULL);
-        if (send(l->far, head, n, MSG_NOSIGNAL) != (ssize_t)n) {
-            break;
-        }
+static void hold(proxy *p, line *l) {
+    uint64_t drawn = chance(p);
+    if (drawn < p->hang) {
+        l->hangs = true;
+    } else if (drawn < p->hang + p->fail) {
+        end_line(p, l);
+    } else {
+        l->due = now() + p->delay;
+        l->next = NULL;
+        l->waits = true;
+        *p->last = l;
+        p->last = &l->next;
     }
-    cut(l);
-    if (started) {
-        pthread_join(back, NULL);
-    }
-    close(l->near);
-    close(l->far);
-    free(l);
-    return NULL;
 }
 
-static void *accept_all(void *context) {
-    int listener = *(const int *)context, on = 1;
-    pthread_attr_t small;
-    pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, STACK);
-    pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+static void take_request(proxy *p, line *l) {
+    ssize_t got = recv(l->near.fd, l->head + l->size, MOST_HEAD - l->size, 0);
+    if (got <= 0 || l->waits) { /* gone, or impatient, which no client of the bench is */
+        end_line(p, l);
+        return;
+    }
+    l->size = l->hangs ? 0 : l->size + (size_t)got;
+    if (l->size >= 4 && memcmp(l->head + l->size - 4, "\r\n\r\n", 4) == 0) {
+        hold(p, l);
+    }
+}
+
+static void pass_on(proxy *p) {
+    int64_t moment = p->first ? now() : 0;
+    while (p->first && p->first->due <= moment) {
+        line *l = p->first;
+        forget(p, l);
+        if (send(l->far.fd, l->head, l->size, MSG_NOSIGNAL) != (ssize_t)l->size) {
+            end_line(p, l);
+        }
+        l->size = 0;
+    }
+}
+
+/* ---- Answers ---- */
+/* While the client does not take more, nothing more is taken from the server. */
+static void wait_for_client(proxy *p, line *l, bool waits) {
+    if (waits != l->full) {
+        l->full = waits;
+        watch(p, EPOLL_CTL_MOD, &l->far, waits ? 0 : EPOLLIN);
+        watch(p, EPOLL_CTL_MOD, &l->near, EPOLLIN | (waits ? EPOLLOUT : 0u));
+    }
+}
+
+static void give_back(proxy *p, line *l) {
+    ssize_t n = 1;
+    if (l->held == 0) {
+        n = splice(l->far.fd, NULL, l->ends[1], NULL, PIPE, SPLICE_F_NONBLOCK);
+        l->held = n > 0 ? (size_t)n : 0;
+    }
+    while (l->held > 0 && n > 0) {
+        n = splice(l->ends[0], NULL, l->near.fd, NULL, l->held, SPLICE_F_NONBLOCK);
+        l->held -= n > 0 ? (size_t)n : 0;
+    }
+    if (n > 0 || (n < 0 && errno == EAGAIN)) {
+        wait_for_client(p, l, l->held > 0);
+    } else {
+        end_line(p, l);
+    }
+}
+
+/* ---- All of it ---- */
+static void look_at(proxy *p, const end *e, uint32_t events) {
+    line *l = e->line;
+    if (!l) {
+        begin_line(p, e->fd);
+        return;
+    }
+    if (!l->ended && (e == &l->far || (events & EPOLLOUT))) {
+        give_back(p, l);
+    }
+    if (!l->ended && e == &l->near && (events & ~(uint32_t)EPOLLOUT)) {
+        take_request(p, l);
+    }
+}
+
+/* In whole milliseconds, so that requests of one are passed on together. */
+static int until_due(const proxy *p) {
+    int64_t left = p->first ? p->first->due - now() : 0;
+    return !p->first ? -1 : left > 0 ? (int)((left + 999999) / 1000000) : 0;
+}
+
+static void serve(proxy *p, const end *input) {
+    struct epoll_event events[MOST_EVENTS];
     for (;;) {
-        pthread_t thread;
-        line *l = malloc(sizeof *l);
-        if (!l || (l->near = accept(listener, NULL, NULL)) < 0) {
-            return NULL;
+        int n = epoll_wait(p->epoll, events, MOST_EVENTS, until_due(p));
+        for (int i = 0; i < n; i++) {
+            if (events[i].data.ptr == input) {
+                return;
+            }
+            look_at(p, events[i].data.ptr, events[i].events);
         }
-        setsockopt(l->near, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        l->far = bound(to_port, false);
-        if (pthread_create(&thread, &small, serve, l) != 0) {
-            close(l->near);
-            close(l->far);
-            free(l);
-        }
+        pass_on(p);
+        free_ended(p);
     }
 }
 
 int main(int argc, char **argv) {
-    struct sockaddr_in address;
+    struct sockaddr_in address = here(0);
     socklen_t size = sizeof address;
-    pthread_t thread;
+    end listener = {.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    end input = {.fd = STDIN_FILENO};
     if (argc < 3) {
-        fprintf(stderr, "usage: delay_proxy PORT MILLISECONDS [HANG FAIL]\n");
+        fprintf(stderr, "usage: delay_proxy SERVER MILLISECONDS [HANG FAIL]\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
-    to_port = (uint16_t)atoi(argv[1]);
-    delay_ns = (int64_t)(atof(argv[2]) * 1e6);
-    hang = argc > 4 ? atoi(argv[3]) : 0;
-    fail = argc > 4 ? atoi(argv[4]) : 0;
-    int listener = bound(0, true);
-    if (listener < 0 || getsockname(listener, (struct sockaddr *)(void *)&address, &size) != 0 ||
-        pthread_create(&thread, NULL, accept_all, &listener) != 0) {
+    proxy p = {.server = argv[1],
+               .delay = (int64_t)(atof(argv[2]) * 1e6),
+               .hang = argc > 4 ? strtoull(argv[3], NULL, 10) : 0,
+               .fail = argc > 4 ? strtoull(argv[4], NULL, 10) : 0,
+               .noise = 5,
+               .epoll = epoll_create1(EPOLL_CLOEXEC)};
+    p.last = &p.first;
+    if (bind(listener.fd, (struct sockaddr *)(void *)&address, size) != 0 ||
+        listen(listener.fd, 256) != 0 ||
+        getsockname(listener.fd, (struct sockaddr *)(void *)&address, &size) != 0 ||
+        !watch(&p, EPOLL_CTL_ADD, &listener, EPOLLIN) ||
+        !watch(&p, EPOLL_CTL_ADD, &input, EPOLLIN)) {
         perror("delay_proxy");
         return 1;
     }
     printf("%d\n", ntohs(address.sin_port));
     fflush(stdout);
-    char byte;
-    while (read(STDIN_FILENO, &byte, 1) > 0) {
-    }
+    serve(&p, &input);
     return 0;
 }

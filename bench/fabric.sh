@@ -1,5 +1,5 @@
 #!/bin/sh
-# fabric.sh MILLRACE [--namespaces]: ranks that send each other what they keep; writes docs/benchmarks_fabric.md.
+# fabric.sh MILLRACE [--no-namespaces]: ranks that send each other what they keep; writes docs/benchmarks_fabric.md.
 set -eu
 build=$(dirname "$1")
 shift

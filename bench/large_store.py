@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """large_store.py [FOLDER]: a store of decoded photos that is larger than memory. The training pipeline reads it
 in a control group whose memory is limited (cgroup v1 or v2; needs root), after its files left the page cache.
-Beside it, in turn: the same from the page cache, and pread of as many bytes at random places of the same files,
-2 and 32 at a time, in the same group. Medians; the store should reach 0.9 of the lower of page cache and pread."""
+Beside it, in turn: the same from the page cache, and pread of as many bytes at scattered places of the same files, each once,
+2 and 32 at a time, in the same group. Medians; the store should reach 0.9 of the lower of page cache and pread.
+First the digest of an epoch read in the group is compared with that of the same pipeline without a store."""
 
 import argparse
 import contextlib
@@ -31,6 +32,7 @@ class Group:
         old = "/sys/fs/cgroup/memory"
         self.path = f"{old if os.path.isdir(old) else '/sys/fs/cgroup'}/millrace-bench-{os.getpid()}"
         self.file = "memory.limit_in_bytes" if os.path.isdir(old) else "memory.max"
+        self.most = "memory.max_usage_in_bytes" if os.path.isdir(old) else "memory.peak"
         self.limit = limit
 
     def __enter__(self):
@@ -46,6 +48,11 @@ class Group:
     def write(self, name, value):
         with open(os.path.join(self.path, name), "w", encoding="ascii") as out:
             out.write(str(value))
+
+    def read_most(self):
+        """Bytes that it had at most."""
+        with open(os.path.join(self.path, self.most), encoding="ascii") as file:
+            return int(file.read())
 
     def enter(self):
         self.write("cgroup.procs", os.getpid())
@@ -79,6 +86,7 @@ class Bench:
         source = data.files_in(data.copies_of(folder, CACHE, copies))
         ops = [data.TRAIN[0], {"cache": {"path": store, "size": "8GB"}}, *data.TRAIN[1:]]
         self.pipeline = data.write_pipeline(store + ".json", source, ops)
+        self.plain = data.write_pipeline(store + "-plain.json", source, data.TRAIN)
 
     def fill(self):
         run([self.binary, "cache", "warm", self.pipeline])
@@ -88,12 +96,26 @@ class Bench:
         pipelines = stat["stores"][0]["pipelines"] if "stores" in stat else stat["pipelines"]
         self.entries = sum(p["entries"] for p in pipelines)
 
-    def read_store(self, group):
-        command = [self.binary, "run", self.pipeline, "--quiet", "--no-digest", "--json", "--threads", "2"]
+    def run_store(self, group, *more):
+        command = [self.binary, "run", self.pipeline, "--quiet", "--json", "--threads", "2", *more]
         result = json.loads(run(command, group))
         hits = result["caches"][0]["hits"]
         if hits != self.entries:
             raise SystemExit(f"large_store: {hits} of {self.entries} samples came from the store")
+        return result
+
+    def compare_digests(self, limit):
+        leave_page_cache(self.segments)
+        with Group(limit) as group:
+            found = self.run_store(group)["digest"]
+            most = group.read_most()
+        wanted = json.loads(run([self.binary, "run", self.plain, "--quiet", "--json", "--threads", "2"]))["digest"]
+        if found != wanted:
+            raise SystemExit(f"large_store: digest {found}, without a store {wanted}")
+        print(f"  digest {found}, with the store larger than memory and without a store; {most / 1e6:.0f} MB in the group")
+
+    def read_store(self, group):
+        result = self.run_store(group, "--no-digest")
         batch = result["samples"] / result["batches"]
         return (result["samples"] - batch) / (result["seconds"] - result["first_batch_seconds"])
 
@@ -127,6 +149,7 @@ def main():
         bench.fill()
         limit = max(int(bench.bytes / 3.3), 300 * MB)
         print(f"{bench.entries} decoded photos, {bench.bytes / 1e9:.2f} GB; memory {limit / 1e6:.0f} MB; samples a second")
+        bench.compare_digests(limit)
         rounds = [bench.round(limit) for _ in range(options.rounds)]
         middle = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
         for name, rate in middle.items():

@@ -8,6 +8,7 @@ import argparse
 import os
 import statistics
 import sys
+import time
 
 import torch
 from torch.utils.data import DataLoader
@@ -19,10 +20,15 @@ import millrace as mr  # noqa: E402
 from vision import torchvision  # noqa: E402
 
 
-def predictions(result):
-    """Of each run's profile for the others, against their measured rates from the first batch on."""
-    measured = {run["set"]["num_workers"]: statistics.median(r["samples"] / r["seconds"] for r in run["rounds"])
-                for run in result.runs}
+def steady_rate(times, batch):
+    return (len(times) - 1) * batch / (times[-1] - times[0])
+
+
+def predictions(result, taken, batch):
+    """Of each run's profile for the others, against their rates from the first batch on: `taken` has, of each run
+    with so many workers, when batches were taken. The last of them is the profile's."""
+    measured = {workers: statistics.median(steady_rate(times, batch) for times in runs[-1 - len(result.runs[0]["rounds"]):-1])
+                for workers, runs in taken.items()}
     for run in result.runs:
         own = run["set"]["num_workers"]
         rates = {one["threads"]: one["rate"] for one in run["predictions"]}
@@ -47,13 +53,17 @@ def main():
     dataset = tv.datasets.ImageFolder(options.folder, T.Compose([
         T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize(mr.IMAGENET_MEAN, mr.IMAGENET_STD)]))
 
+    taken, current = {}, []
+
     def image_classification(num_workers):
+        taken.setdefault(num_workers, []).append([])
+        current[:] = [taken[num_workers][-1]]
         return DataLoader(dataset, options.batch, shuffle=True, num_workers=num_workers, persistent_workers=True)
 
     result = mr.sweep(image_classification, num_workers=[int(n) for n in options.workers.split(",")],
-                      rounds=options.rounds, steps=options.steps)
+                      rounds=options.rounds, steps=options.steps, consume=lambda _: current[0].append(time.perf_counter()))
     print(result)
-    predictions(result)
+    predictions(result, taken, options.batch)
     if options.out:
         result.save(options.out)
         result.save(os.path.splitext(options.out)[0] + ".csv")

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""presto.py MILLRACE [DATA] [NAME...]: the seven pipelines of PRESTO (Isenko et al., SIGMOD 2022), cut at every
+"""presto.py MILLRACE [DATA] [--one NAME]: the seven pipelines of PRESTO (Isenko et al., SIGMOD 2022), cut at every
 place, with 2 threads, beside the figures that the paper has for 8 cores and a Ceph cluster; then whether its ten
 conclusions hold here, each with its figure, and whether `millrace tune` chooses from short runs what full runs choose. DATA is
-what examples/presto/make_data.py made; without it build/presto is made.
+what examples/presto/make_data.py made; without it build/presto is made. What was measured is kept in DATA/measured: a pipeline
+that is there is not measured again, and --one measures one (or "sizes", the sweep of sample sizes) and prints no page, for
+machines that are quiet for some minutes only.
 
 Each strategy is a pack: what stands before the cut is done once. Strategies of a pipeline take turns for ROUNDS
 short runs, and the median counts. Each is measured twice: from the page cache, beside the paper's warm figures (epoch
@@ -16,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from types import SimpleNamespace
 
-ROUNDS, SECONDS, TUNE_SECONDS = 3, 0.7, 1.5
+ROUNDS, SECONDS, TUNE_SECONDS = 3, 1.0, 1.5
 BANDWIDTH, SMALL, SMALL_RATE = 910e6, 0.2e6, 40.4e6  # bytes/s; a small file, and bytes/s of such files
 OPEN = SMALL / SMALL_RATE - SMALL / BANDWIDTH
 STORAGE = f"{BANDWIDTH / 1e6:.0f}MB,{OPEN * 1e3:.3f}ms"
@@ -41,7 +44,10 @@ CUTS = {"cv": ["source", "decode_image", "resize", "normalize"],
 WINNERS = {"cv": "resize", "cv2_jpg": "resize", "cv2_png": "resize", "nlp": "bpe_encode", "nilm": "cusum",
            "mp3": "mel_spectrogram", "flac": "mel_spectrogram"}
 IMAGES = ("cv", "cv2_jpg", "cv2_png")
-SWEEP = [20_500_000, 2_600_000, 320_000, 80_000, 10_000]  # bytes a sample, of conclusion 11
+# Conclusion 11: bytes a sample, and the seconds that the paper's 8 cores took for 15 GB of them from the page cache.
+SWEEP = {20_480_000: 4.8, 10_240_000: 4.5, 5_120_000: 4.3, 2_560_000: 4.4, 1_280_000: 4.6, 640_000: 5.2, 320_000: 6.0,
+         160_000: 11.2, 80_000: 20.7, 40_000: 42.2, 20_000: 85.5, 10_000: 167.3}
+SWEEP_BYTES = 102_400_000
 
 
 def millrace(*arguments):
@@ -79,14 +85,21 @@ class Strategy:
         nothing slows down."""
         document = json.load(open(f"{folder}/pipeline.json"))
         document["shuffle"] = False
+        document["source"].get("tar", {}).pop("in_memory", None)  # what is compressed is unpacked in every epoch
         json.dump(document, open(f"{folder}/in_order.json", "w"))
         return f"{folder}/in_order.json"
 
     def epochs(self, document, *more):
-        begun = time.perf_counter()
-        seen = rate(document, 1, *more)
-        took = time.perf_counter() - begun
-        return max(1, min(100000, int(SECONDS * seen / self.samples))) if took < 3 * SECONDS else 1
+        """So many that a run takes about SECONDS: the start of a short run would count for too much."""
+        often, took = 1, 0.0
+        while took < 0.5 * SECONDS:
+            often = min(100000, max(often + 1, int(often * SECONDS / max(took, 0.01 * SECONDS)))) if took else 1
+            said = json.loads(millrace("run", document, "--threads", 2, "--epochs", often, "--json", "--quiet", "--no-digest",
+                                       *more))
+            took = said["seconds"]
+            if often == 100000:
+                break
+        return often
 
     def prepare(self):
         self.often = self.epochs(self.document)
@@ -95,6 +108,10 @@ class Strategy:
     def measure(self):
         self.rates.append(rate(self.document, self.often))
         self.slow_rates.append(rate(self.slow_document, self.slow_often, "--storage", STORAGE))
+
+    def figures(self):
+        return {"cut": self.cut, "samples": self.samples, "bytes": self.bytes, "offline": self.offline, "rate": self.rate,
+                "slow": self.slow}
 
     @property
     def rate(self):
@@ -124,7 +141,7 @@ def print_table(name, strategies):
         if place and one.slow > strategies[0].slow:
             gain = one.samples / strategies[0].slow - one.samples / one.slow
             even = f"{one.offline / gain:.2f}"
-        print(f"| {name} | {one.cut} | {one.bytes / one.samples / 1e6:.4f} | {one.offline / one.samples * 1e3:.2f} | "
+        print(f"| {name} | {one.samples} | {one.cut} | {one.bytes / one.samples / 1e6:.4f} | {one.offline / one.samples * 1e3:.2f} | "
               f"{one.slow:,.0f}{' *' if one is slow else ''} | {paper[0]} | "
               f"{one.rate:,.0f}{' *' if one is best else ''} | {paper[1]} | {even} |", flush=True)
 
@@ -166,29 +183,25 @@ def greyscale(folder):
 
 
 def sample_sizes(folder):
-    """Bytes a second for samples of different sizes, 160 MB of them each, as .npy in the page cache."""
+    """Bytes a second for samples of different sizes, as many bytes of each, as .npy in the page cache. They take turns."""
     import numpy
-    rates = []
     for size in SWEEP:
-        n = max(4, 160_000_000 // size)
-        numpy.save(f"{folder}/sizes.npy", numpy.ones((n, size // 4), numpy.float32))
-        document = {"source": {"array": {"path": f"{folder}/sizes.npy"}}, "batch": max(1, min(n, 20_500_000 // size)), "seed": 1}
-        json.dump(document, open(f"{folder}/sizes.json", "w"))
-        seen = statistics.median(rate(f"{folder}/sizes.json", 4) for _ in range(ROUNDS))
-        rates.append(seen * size)
-    return rates
+        n = SWEEP_BYTES // size
+        numpy.save(f"{folder}/{size}.npy", numpy.ones((n, size // 4), numpy.float32))
+        document = {"source": {"array": {"path": f"{folder}/{size}.npy"}}, "batch": max(1, min(n, 20_480_000 // size)), "seed": 1}
+        with open(f"{folder}/{size}.json", "w", encoding="utf-8") as file:
+            json.dump(document, file)
+    turns = [[rate(f"{folder}/{size}.json", 20) for size in SWEEP] for _ in range(ROUNDS)]
+    return [statistics.median(seen) * size for seen, size in zip(zip(*turns), SWEEP)]
 
 
-def chosen_by_tune(name, strategies, *more):
-    """The cut that tune chooses for many epochs, and how far its rates are off, strategy by strategy."""
+def said_by_tune(name, *more):
+    """The cut that tune chooses for many epochs, and the rates that it saw, by cut."""
     said = json.loads(millrace("tune", f"{DATA}/{name}.json", "--keep", "pack tar", "--threads", 2, "--epochs", 1000, "--seconds",
                                TUNE_SECONDS, "--scratch", DATA, "--json", "--quiet", *more))
-    rows = {row["behind"] if row["keeps"] != "nothing" else "-": row for row in said["strategies"]
-            if row["measured"] and row["reads"] == 32}
-    chosen = next(row for row in said["strategies"] if row["chosen"])
-    errors = {one.cut: rows[one.cut]["samples_per_second"] / (one.slow if more else one.rate) - 1
-              for one in strategies if one.cut in rows}
-    return (chosen["behind"] if chosen["keeps"] != "nothing" else "-"), errors
+    cut_of = lambda row: row["behind"] if row["keeps"] != "nothing" else "-"
+    rates = {cut_of(row): row["samples_per_second"] for row in said["strategies"] if row["measured"] and row["reads"] == 32}
+    return {"chosen": cut_of(next(row for row in said["strategies"] if row["chosen"])), "rates": rates}
 
 
 # ---- Conclusions -------------------------------------------------------------------------------
@@ -244,40 +257,41 @@ def conclusions(results, extra):
     said(10, "A step that makes samples smaller belongs early (greyscale)", extra.get("grey", 0) >= 2.8,
          f"{extra['grey']:.1f} times" if "grey" in extra else "")
     sizes = extra.get("sizes", [])
-    said(11, "Not of the paper's, where the smallest are 12 times slower: small samples are as quick as large ones",
+    said(11, "Not of the paper's, where the smallest are 35 times slower: small samples are as quick as large ones",
          bool(sizes) and min(sizes) * 2 > max(sizes),
-         ", ".join(f"{size / 1e6:g} MB {seen / 1e9:.1f} GB/s" for size, seen in zip(SWEEP, sizes)))
-    below = [f"{n} {one.cut}" for n, s in results.items() for place, one in enumerate(s)
-             if PAPER[n][place] and one.rate < PAPER[n][place][1]]
-    said(12, "Every rate from the page cache is above the paper's warm one, of 8 cores", not below,
+         ", ".join(f"{size / 1e6:g} MB {seen / 1e9:.1f} GB/s" for size, seen in zip(SWEEP, sizes)) + "; the paper's: "
+         + ", ".join(f"{15 / seconds:.2f}" for seconds in SWEEP.values()))
+    below = [f"{n} {one.cut} ({where} {value:,.0f})" for n, s in results.items() for place, one in enumerate(s) if PAPER[n][place]
+             for where, value, papers in (("slow", one.slow, PAPER[n][place][0]), ("cache", one.rate, PAPER[n][place][1]))
+             if value < papers]
+    said(12, "Every rate is above the paper's of 8 cores, cold and warm", not below,
          "below: " + ", ".join(below) if below else "all")
 
 
-def tuned(results):
+def tuned(results, extra):
     right, within, n = 0, 0, 0
     for name, strategies in results.items():
-        for label, more in (("slow storage", ["--storage", STORAGE]), ("page cache", [])):
-            cut, errors = chosen_by_tune(name, strategies, *more)
-            value = (lambda one: one.slow) if more else (lambda one: one.rate)
+        for label, value in (("slow storage", lambda one: one.slow), ("page cache", lambda one: one.rate)):
+            said = extra["tune"][name][label]
             best = max(strategies, key=value)
-            mine = next((one for one in strategies if one.cut == cut), strategies[0])
-            same = cut == best.cut or value(mine) >= 0.95 * value(best)
-            right += same and bool(more)
+            mine = next((one for one in strategies if one.cut == said["chosen"]), strategies[0])
+            same = mine is best or value(mine) >= 0.95 * value(best)
+            errors = {one.cut: said["rates"][one.cut] / value(one) - 1 for one in strategies if one.cut in said["rates"]}
+            right += same and label == "slow storage"
             within += sum(abs(error) <= 0.15 for error in errors.values())
             n += len(errors)
-            print(f"tune, {label}, {name}: {cut}, full runs: {best.cut}{'' if same else ' (another)'}; rates off by "
+            print(f"- {label}, {name}: {said['chosen']}, full runs: {best.cut}{'' if same else ' (another)'}; rates off by "
                   + ", ".join(f"{where} {error:+.0%}" for where, error in errors.items()), flush=True)
-    print(f"tune chooses as full runs in {right} of {len(results)} with slow storage; "
+    print(f"\ntune chooses as full runs in {right} of {len(results)} with slow storage; "
           f"{within} of {n} rates are within 15 %")
 
 
 def compression(name, folder, strategies):
-    """What the last strategy gains from zstd on slow storage when each epoch reads all of it: bytes bound it."""
+    """What the last strategy gains from zstd on slow storage where each epoch reads and unpacks all of it."""
     plain, small = strategies[-1], Strategy(name, folder, strategies[-1].cut, "zstd")
-    saved = 1 - small.bytes / plain.bytes
-    reading = BANDWIDTH / (small.bytes / small.samples)
-    unpacked = min(reading, rate(small.document, max(1, plain.often)))
-    return unpacked / plain.slow, saved
+    often = small.epochs(small.slow_document, "--storage", STORAGE)
+    seen = statistics.median(rate(small.slow_document, often, "--storage", STORAGE) for _ in range(ROUNDS))
+    return seen / plain.slow, 1 - small.bytes / plain.bytes
 
 
 def second_thread(strategies):
@@ -286,44 +300,70 @@ def second_thread(strategies):
     return max(s.rate for s in strategies) / strategies[0].rate, strategies[0].rate / one
 
 
-def main():
-    print(f"Slow storage: {STORAGE} to open a file; * is the fastest. Page cache: everything is in memory.")
-    print("| pipeline | cut behind | MB/sample kept | offline ms/sample | slow storage, samples/s | paper cold | page cache, samples/s | "
-          "paper warm | pays off after epochs |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    loads = os.getloadavg()
-    results, extra = {}, {"memory": {}, "packed": {}, "threads": {}}
-    for name in NAMES:
+# ---- What was measured is kept ---------------------------------------------------------------------
+
+
+def measured_pipeline(name, folder):
+    strategies = run(name, folder)
+    made = {"strategies": [one.figures() for one in strategies], "load": os.getloadavg()[0], "threads": second_thread(strategies),
+            "tune": {"slow storage": said_by_tune(name, "--storage", STORAGE), "page cache": said_by_tune(name)}}
+    if name in ("cv2_jpg", "cv2_png", "flac", "mp3", "nilm"):
+        made["memory"] = in_memory(name, folder, strategies)
+    if name != "nlp":
+        made["packed"] = compression(name, folder, strategies)
+    if name == "cv":
+        made["grey"] = greyscale(folder)
+    return made
+
+
+def measured(name):
+    path = f"{DATA}/measured/{name}.json"
+    if not os.path.exists(path):
         folder = tempfile.mkdtemp(prefix="presto-", dir=DATA)
         try:
-            results[name] = run(name, folder)
-            print_table(name, results[name])
-            extra["threads"][name] = second_thread(results[name])
-            if name in ("cv2_jpg", "cv2_png", "flac", "mp3", "nilm"):
-                extra["memory"][name] = in_memory(name, folder, results[name])
-            if name != "nlp":
-                extra["packed"][name] = compression(name, folder, results[name])
-            if name == "cv":
-                extra["grey"] = greyscale(folder)
+            made = sample_sizes(folder) if name == "sizes" else measured_pipeline(name, folder)
         finally:
             shutil.rmtree(folder)
-    folder = tempfile.mkdtemp(prefix="presto-", dir=DATA)
-    try:
-        extra["sizes"] = sample_sizes(folder)
-    finally:
-        shutil.rmtree(folder)
-    print()
+        os.makedirs(f"{DATA}/measured", exist_ok=True)
+        with open(f"{path}.part", "w", encoding="utf-8") as file:
+            json.dump(made, file)
+        os.rename(f"{path}.part", path)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def main():
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        model = next(line.split(": ")[1].strip() for line in lines if line.startswith("model name"))
+    print("# PRESTO's seven pipelines\n")
+    print(f"Made by `./dev bench presto` on {model}, {os.cpu_count()} CPUs: 2 threads, medians of {ROUNDS} runs of {SECONDS} s in turn; the paper "
+          f"had 8 cores. Slow storage: {STORAGE} to open a file, as the paper's Ceph; * is the fastest. Page cache: everything is in memory.\n")
+    print("| pipeline | samples | cut behind | MB/sample kept | offline ms/sample | slow storage, samples/s | paper cold | "
+          "page cache, samples/s | paper warm | pays off after epochs |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    results, extra = {}, {"sizes": measured("sizes")}
+    for name in CUTS:
+        made = measured(name)
+        results[name] = [SimpleNamespace(**one) for one in made["strategies"]]
+        print_table(name, results[name])
+        for key, value in made.items():
+            extra.setdefault(key, {})[name] = value
+    extra["grey"] = extra["grey"]["cv"]
+    print("\n## The paper's conclusions\n")
     conclusions(results, extra)
-    print()
-    tuned(results)
-    print(f"The load average was {loads[0]:.1f} at first and {os.getloadavg()[0]:.1f} in the end: above about 3 other programs used the "
-          "machine too, and rates are below what it can do.")
+    print("\n## What `tune` says from short runs\n")
+    tuned(results, extra)
+    print(f"\nThe load average was {max(extra['load'].values()):.1f} at most: above about 3 other programs used the machine too, and rates "
+          "are below what it can do.")
 
 
 if __name__ == "__main__":
     BINARY = os.path.abspath(sys.argv[1])
-    DATA = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else os.path.abspath("build/presto")
-    NAMES = sys.argv[3:] or list(CUTS)
+    ONE = sys.argv[sys.argv.index("--one") + 1] if "--one" in sys.argv else None
+    DATA = os.path.abspath(sys.argv[2] if len(sys.argv) > 2 and sys.argv[2] != "--one" else "build/presto")
     if not os.path.exists(f"{DATA}/cv.json"):
         subprocess.run([sys.executable, "examples/presto/make_data.py", DATA], check=True)
-    main()
+    if ONE:
+        measured(ONE)
+    else:
+        main()

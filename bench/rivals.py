@@ -5,7 +5,8 @@ Makes the rivals' environments in build/bench-venvs, then runs every loader as a
 one after the other, round by round, so that what disturbs the machine disturbs all of them alike.
 Results go to docs/benchmarks.json, and from there into docs/benchmarks.md and docs/benchmarks.svg;
 --report makes only the latter two anew. A trial (--workloads, --rounds, --seconds) belongs elsewhere:
---into FOLDER."""
+--into FOLDER. There a whole can also be made in pieces, where a machine is quiet for minutes only: --add
+adds workloads and rounds to the results that stand there, of the same commit and --seconds."""
 
 import argparse
 import json
@@ -47,9 +48,11 @@ RIVALS = [
     Rival("DALI (CPU)", "dali_cpu.py", "dali"),
     Rival("Grain + OpenCV", "grain_opencv.py", "grain"),
     Rival("FFCV (jpg mode)", "ffcv_jpeg.py", "ffcv", prepares=True),
+    Rival(report.PIXELS, "ffcv_raw.py", "ffcv", ("train",), prepares=True),
     Rival("tf.data", "tf_data.py", "tf"),
     Rival("torch DataLoader + OpenCV", "torch_opencv.py", "torch"),
     Rival("torch DataLoader + torchvision (Pillow)", "torchvision_pillow.py", "torch"),
+    Rival("torch DataLoader + torchvision (decode_jpeg)", "torchvision_tensors.py", "torch", prepares=True),
     Rival("SPDL", "spdl_ffmpeg.py", "spdl"),
     Rival("numpy fancy indexing (1 thread)", "array_numpy.py", "torch", ("array",)),
     Rival("tf.data", "array_tf.py", "tf", ("array",)),
@@ -268,6 +271,11 @@ def prepare_rivals(bench, wanted, made):
                     print(f"{rival.name}, {workload}: {failure}", flush=True)
 
 
+def rounds_of(results, workload):
+    """How many were measured; None: not even round 0."""
+    return max((run["round"] for run in results["runs"] if run["workload"] == workload), default=None)
+
+
 def run_round(bench, wanted, usable, number, results):
     """Round 0 watches memory, in shorter runs; its times do not count."""
     bench.share = 1 if number > 0 else 0.5
@@ -284,6 +292,31 @@ def run_round(bench, wanted, usable, number, results):
         results["runs"].append(row)
 
 
+def run_rounds(bench, wanted, usable, results, path):
+    """What was measured is kept round by round, in case it ends before the last."""
+    before = {workload: rounds_of(results, workload) for workload in wanted}
+    plan = [(workload, 0) for workload in wanted if before[workload] is None]
+    for number in range(1, bench.options.rounds + 1):
+        plan += [(workload, (before[workload] or 0) + number) for workload in wanted]
+    for workload, number in plan:
+        run_round(bench, [workload], usable, number, results)
+        results["rounds"] = min(rounds_of(results, run["workload"]) for run in results["runs"])
+        save(results, path)
+
+
+def added_to(results, path):
+    """The results that stand there with these to come."""
+    with open(path, encoding="utf-8") as standing:
+        whole = json.load(standing)
+    for key, one, other in (("commit", whole["machine"]["millrace"], results["machine"]["millrace"]),
+                            ("--seconds", whole["seconds"], results["seconds"])):  # fmt: skip
+        if one != other:
+            raise SystemExit(f"rivals: {path} is of another {key}: {one}, not {other}")
+    whole["environments"] = results["environments"]
+    whole["machine"]["busy"] = max(whole["machine"]["busy"], results["machine"]["busy"])
+    return whole
+
+
 def save(results, path):
     with open(path, "w", encoding="utf-8") as out:
         json.dump(results, out, indent=1)
@@ -298,6 +331,7 @@ def arguments():
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--millrace", default=os.path.join(ROOT, "build/release/millrace"))
     parser.add_argument("--into", default=os.path.join(ROOT, "docs"), help="folder of the results")
+    parser.add_argument("--add", action="store_true", help="to the results that stand there")
     parser.add_argument("--report", action="store_true", help="only write the documents anew")
     options = parser.parse_args()
     unknown = set(options.workloads.split(",")) - set(WORKLOADS)
@@ -307,7 +341,7 @@ def arguments():
     return options
 
 
-def measure(options):
+def measure(options, path):
     wanted = options.workloads.split(",")
     busy = round(busy_cpus(3), 2)  # before anything of ours runs
     made = make_environments()
@@ -315,10 +349,11 @@ def measure(options):
     bench = Bench(options, workloads)
     results = {"machine": {**machine(), "busy": busy}, "rounds": options.rounds, "seconds": options.seconds,
                "data": facts, "environments": made, "runs": []}  # fmt: skip
+    if options.add:
+        results = added_to(results, path)
     prepare_rivals(bench, wanted, made)
     usable = {name for name, made_one in made.items() if "error" not in made_one}
-    for number in range(options.rounds + 1):
-        run_round(bench, wanted, usable, number, results)
+    run_rounds(bench, wanted, usable, results, path)
     if "train" in wanted:
         results["profile"] = profile_ops.profile(bench.command("train", 2, bench.steps["train", 2, False]), CACHE)
     return results
@@ -328,7 +363,7 @@ def main():
     options = arguments()
     path = os.path.join(options.into, "benchmarks.json")
     if not options.report:
-        save(measure(options), path)
+        save(measure(options, path), path)
     with open(path, encoding="utf-8") as results:
         report.write(json.load(results), options.into)
     print(f"written: benchmarks.md, benchmarks.svg and benchmarks.json in {options.into}")

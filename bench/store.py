@@ -3,7 +3,11 @@
 
 All ways in turn, round by round, medians; written to docs/benchmarks_store.md (or --into FILE). A few
 hundred photos are over before a training has begun, so everything that begins with an empty store is
-measured twice: with the photos as they are, and with COPIES copies of each."""
+measured twice: with the photos as they are, and with COPIES copies of each.
+
+`--only PART` measures one part (and with `--photos few` or `many` one of the two sets); the page is made of
+that and of what was measured before, which is kept in build/bench-data. A rival that cannot be installed is left out, and
+the page says so."""
 
 import argparse
 import json
@@ -29,7 +33,12 @@ SIZES = (3072, 65536, 150528)
 TRIALS = 4
 COPIES = 6
 NOTES = os.path.join(ROOT, "bench/notes_store.md")
+BEFORE = json.dumps([{"decode_image": {}}, {"resize": {"size": [256, 256]}}])[1:-1]
 AFTER = json.dumps([{"random_crop": {"size": 224}}, {"random_flip": {}}, data.NORMALIZE])[1:-1]
+TRAIN = json.dumps(data.TRAIN[:1])[1:-1], json.dumps(data.TRAIN[1:])[1:-1]
+SECOND_RIVALS = {"ffcv": ("store_ffcv.py", "ffcv"), "lmdb": ("store_lmdb.py", "torch")}
+PARTS = ("values", "second", "first", "trials")
+RESULTS = os.path.join(CACHE, "store-results.json")
 
 environments.ENVIRONMENTS["store"] = environments.Environment(
     [["diskcache==5.6.3", "lmdb==1.7.5"]], ["diskcache", "lmdb"]
@@ -100,16 +109,16 @@ def measure_values(rounds):
     return table
 
 
-def photos(folder, store, epochs, after=AFTER):
+def photos(folder, store, epochs, ops=(BEFORE, AFTER)):
     fetch_memory()
-    return run([PROGRAM, "photos", folder, store, after, str(epochs)])
+    return run([PROGRAM, "photos", folder, store, *ops, str(epochs)])
 
 
-def one_pair(folder, after):
+def one_pair(folder, ops, way=""):
     """An epoch without a store, and one that fills an empty one: the time of the epoch, and of all."""
-    off = photos(folder, "-", 1, after)
+    off = photos(folder, "-", 1, ops)
     with Folder() as store:
-        on = photos(folder, store + "/s", 1, after)
+        on = photos(folder, f"{way}{store}/s", 1, ops)
     row = {"off": off["rates"][0], "on": on["rates"][0]}
     row["epoch"] = row["off"] / row["on"] - 1
     row["all"] = on["seconds"] / off["seconds"] - 1
@@ -120,20 +129,23 @@ def one_pair(folder, after):
 def measure_first(folder, pairs):
     """The first epoch as the training has it, and for a pipeline that delivers what is kept: without
     a store the one decodes only the part of each photo that the random crop shows."""
-    rows = {"crop": [], "whole": []}
+    crop, whole = (BEFORE, AFTER), (BEFORE, "")
+    kinds = {"crop": (crop,), "whole": (whole,), "train": (TRAIN,), "auto": (TRAIN, "auto:")}
+    rows = {kind: [] for kind in kinds}
     for i in range(pairs + 1):  # the first pair, after other work, warms up
-        for kind, after in (("crop", AFTER), ("whole", "")):
-            row = one_pair(folder, after)
+        for kind, way in kinds.items():
+            row = one_pair(folder, *way)
             if i > 0:
                 rows[kind].append(row)
     return {kind: medians(of) for kind, of in rows.items()}
 
 
-def measure_second(folder, names, rounds, seconds):
+def measure_second(folder, names, rounds, seconds, installed):
     """Samples a second of the same work once everything is kept."""
     rows = []
     work = ("--workload", "train", "--data", names, "--cache", CACHE)
-    for program, environment in (("store_ffcv.py", "ffcv"), ("store_lmdb.py", "torch")):
+    rivals = {key: way for key, way in SECOND_RIVALS.items() if way[1] in installed}
+    for program, environment in rivals.values():
         command, variables = rival(environment, program, *work, "--prepare")
         subprocess.run(command, env=variables, check=True, capture_output=True)
     with Folder() as store:
@@ -141,8 +153,8 @@ def measure_second(folder, names, rounds, seconds):
         for _ in range(rounds):
             row = {"second": statistics.median(photos(folder, store + "/s", 5)["rates"])}
             row["off"] = photos(folder, "-", 1)["rates"][0]
-            row["ffcv"] = run_rival("ffcv", "store_ffcv.py", *work, "--seconds", str(seconds))["samples_per_second"]
-            row["lmdb"] = run_rival("torch", "store_lmdb.py", *work, "--seconds", str(seconds))["samples_per_second"]
+            for key, (program, environment) in rivals.items():
+                row[key] = run_rival(environment, program, *work, "--seconds", str(seconds))["samples_per_second"]
             rows.append(row)
     return medians(rows)
 
@@ -161,7 +173,7 @@ def together(commands):
 
 
 def run_trials(folder, store, n):
-    command = [PROGRAM, "photos", folder, store, AFTER, "1"]
+    command = [PROGRAM, "photos", folder, store, BEFORE, AFTER, "1"]
     done = together([(command, None)] * n)
     made = sum(one["made"] for one in done)
     return {"seconds": max(one["seconds"] for one in done), "cpu": sum(one["cpu"] for one in done), "made": made}
@@ -179,11 +191,11 @@ def measure_trials(folder, names, rounds):
         row = {}
         for n in (1, TRIALS):
             with Folder() as store:
-                row["millrace", n] = run_trials(folder, store + "/s", n)
-                row["warm", n] = run_trials(folder, store + "/s", n)
+                row[f"millrace {n}"] = run_trials(folder, store + "/s", n)
+                row[f"warm {n}"] = run_trials(folder, store + "/s", n)
             with Folder() as store:
-                row["diskcache", n] = run_diskcache_trials(names, store, n)
-            row["off", n] = run_trials(folder, "-", n)
+                row[f"diskcache {n}"] = run_diskcache_trials(names, store, n)
+            row[f"off {n}"] = run_trials(folder, "-", n)
         rows.append(row)
     return {key: medians([row[key] for row in rows]) for key in rows[0]}
 
@@ -218,18 +230,27 @@ def show_second(second):
     yield from ("Decode, resize to 256 x 256 (kept as bytes), random crop of 224, flip, normalise; 2 threads or", "workers; samples a second.", "")
     yield from ("| way | samples/s | against the store's second epoch |", "|---|---|---|")
     for key, name in names.items():
+        if key not in second:
+            yield f"| {name} | could not be installed | |"
+            continue
         yield f"| {name} | {second[key]:.0f} | {second['second'] / second[key]:.2f} |"
 
 
 def show_first(first):
-    kinds = {"crop": "the same work", "whole": "decode and resize only"}
+    kinds = {
+        "crop": "the same work",
+        "whole": "decode and resize only",
+        "train": "RandomResizedCrop, decoded photos kept",
+        "auto": 'RandomResizedCrop, `"cache": "auto"`',
+    }
     yield from ("## First epoch", "")
     yield from (
         "What filling an empty store costs: samples a second in the epoch; how much longer the epoch takes",
         "than without a store, and the program from opening the loader until all is written, synced and",
         "closed; and how much more CPU time that is. Without a store only the part of a photo is decoded that",
         "the random crop shows; a store needs all of it. The pipeline that only decodes and resizes needs all of",
-        "it either way.",
+        "it either way. Where a random crop is right behind the decoder, `auto` chooses what is kept: for one",
+        "epoch row indexes, for which no more of a photo is decoded.",
         "",
     )
     yield from ("| photos | pipeline | without | with a store | epoch | until closed | CPU time |", "|---|---|---|---|---|---|---|")
@@ -255,8 +276,8 @@ def show_trials(trials):
     yield from (f"| photos | way | 1 process | {TRIALS} processes | {TRIALS} against 1 | decoded by {TRIALS} |", "|---|---|---|---|---|---|")
     for n, rows in trials.items():
         for key, name in names.items():
-            one, many = rows[key, 1], rows[key, TRIALS]
-            made = n * TRIALS if key == "off" else many["made"]
+            one, many = rows[f"{key} 1"], rows[f"{key} {TRIALS}"]
+            made = int(n) * TRIALS if key == "off" else many["made"]
             yield f"| {n} | {name} | {one['seconds']:.2f} | {many['seconds']:.2f} | {many['seconds'] / one['seconds']:.2f} | {made:.0f} |"
 
 
@@ -271,34 +292,74 @@ def write(path, parts, n, shown):
         out.write("\n".join(lines) + "\n")
 
 
+# ---- The whole ------------------------------------------------------------------------------
+def install():
+    """Versions by package, and which environments there are. Without diskcache there is nothing to compare with."""
+    versions, installed = {}, set()
+    for name in ("store", "ffcv", "torch"):
+        made = environments.make(name, VENVS)
+        if "error" not in made:
+            installed.add(name)
+            versions.update(made["versions"])
+        elif name != "ffcv":
+            raise SystemExit(f"store: {name}: {made['error']}")
+    return versions, installed
+
+
+def load_results():
+    if not os.path.exists(RESULTS):
+        return {}
+    with open(RESULTS, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def measure(options, sets, installed, results):
+    """The parts that are wanted; `sets` are (folder, list of its photos) by "few" and "many"."""
+    wanted = [options.only] if options.only else PARTS
+    chosen = [options.photos] if options.photos else sets
+    for part in wanted:
+        if part == "values":
+            results[part] = measure_values(options.rounds)
+        elif part == "second":
+            results[part] = measure_second(*sets["many"], options.rounds, options.seconds, installed)
+        elif part == "first":
+            for name in chosen:
+                results.setdefault(part, {})[name] = measure_first(sets[name][0], options.pairs)
+        else:
+            for name in chosen:
+                results.setdefault(part, {})[name] = measure_trials(*sets[name], options.rounds)
+        with open(RESULTS, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--photos", choices=["few", "many"])
     parser.add_argument("--into", default=os.path.join(ROOT, "docs/benchmarks_store.md"))
     options = parser.parse_args()
-    versions = {}
-    for name in ("store", "ffcv", "torch"):
-        made = environments.make(name, VENVS)
-        if "error" in made:
-            raise SystemExit(f"store: {name}: {made['error']}")
-        versions.update(made["versions"])
+    versions, installed = install()
     few = os.path.abspath(options.folder or data.default_photos(ROOT))
-    many = data.copies_of(few, CACHE, COPIES)
-    sets = {}
-    for folder in (few, many):
+    sets, counts = {}, {}
+    for name, folder in (("few", few), ("many", data.copies_of(few, CACHE, COPIES))):
         found = data.photos_in(folder)
-        names = data.write_list(os.path.join(CACHE, f"store-photos-{len(found)}.txt"), found)
-        sets[len(found)] = folder, names
-    table = measure_values(options.rounds)
-    second = measure_second(*sets[max(sets)], options.rounds, options.seconds)
-    first = {n: measure_first(folder, options.pairs) for n, (folder, _) in sets.items()}
-    trials = {n: measure_trials(*both, options.rounds) for n, both in sets.items()}
-    shown = ", ".join(f"{name} {versions[name]}" for name in ("diskcache", "lmdb", "ffcv", "torch"))
-    parts = show_values(table), show_second(second), show_first(first), show_trials(trials)
-    write(options.into, parts, min(sets), shown)
+        counts[name] = len(found)
+        sets[name] = folder, data.write_list(os.path.join(CACHE, f"store-photos-{len(found)}.txt"), found)
+    results = load_results() if options.only else {}
+    measure(options, sets, installed, results)
+    by_number = {part: {counts[name]: results[part][name] for name in sets if name in results.get(part, {})}
+                 for part in ("first", "trials")}  # fmt: skip
+    if any(part not in results for part in PARTS) or any(len(of) < len(sets) for of in by_number.values()):
+        print("store: not all parts were measured yet; no page")
+        return
+    shown = ", ".join(f"{name} {versions[name]}" for name in ("diskcache", "lmdb", "ffcv", "torch") if name in versions)
+    parts = (show_values(results["values"]), show_second(results["second"]), show_first(by_number["first"]),
+             show_trials(by_number["trials"]))  # fmt: skip
+    write(options.into, parts, counts["few"], shown)
     with open(options.into, encoding="utf-8") as page:
         print(page.read())
 

@@ -34,16 +34,23 @@ static bool is_sound(const verify *run) {
     return run->damaged == 0 && run->note[0] == '\0';
 }
 
+/* An index that was made again has what could be read; nobody knows what it had before. */
+static void print_finding(const verify *run) {
+    bool remade = run->note[0] != '\0';
+    if (run->damaged > 0) {
+        printf("%lld damaged or missing: made again when next asked for", (long long)run->damaged);
+    } else {
+        printf("none %sdamaged", remade ? "of them " : "");
+    }
+    printf("%s", remade ? "; what else the store had is not known any more" : "");
+}
+
 static void print_result(const verify *run, int signal) {
     char path[4096], checked[32];
     printf("%s: %s %s checked, ", mr_text_safe(path, sizeof path, run->info.path),
            mr_text_count(checked, sizeof checked, run->checked),
            mr_text_plural(run->checked, "entry", "entries"));
-    if (run->damaged > 0) {
-        printf("%lld damaged or missing: made again when next asked for", (long long)run->damaged);
-    } else {
-        printf("none damaged");
-    }
+    print_finding(run);
     printf("%s\n", signal ? ", then stopped" : "");
     if (run->note[0]) {
         mr_warning_print(run->note);

@@ -55,12 +55,14 @@ double mr_clock_process_start(void) {
     return start > latest ? latest : start < earliest ? earliest : start;
 }
 
-int64_t mr_memory_peak(void) {
+/* A line of /proc/self/status in bytes; -1: there is none. */
+static int64_t memory_of(const char *name) {
     char line[128];
     long long kilobytes = -1;
+    size_t n = strlen(name);
     FILE *file = fopen("/proc/self/status", "re");
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "VmHWM: %lld kB", &kilobytes) == 1) {
+        if (strncmp(line, name, n) == 0 && sscanf(line + n, ": %lld kB", &kilobytes) == 1) {
             break;
         }
     }
@@ -68,4 +70,12 @@ int64_t mr_memory_peak(void) {
         fclose(file);
     }
     return kilobytes < 0 ? -1 : kilobytes * 1024;
+}
+
+int64_t mr_memory_peak(void) {
+    return memory_of("VmHWM");
+}
+
+int64_t mr_memory_of_files(void) {
+    return memory_of("RssFile");
 }

@@ -128,8 +128,8 @@ static bool find_place(const mr_error *err, long *line, long *column) {
     return found && *line > 0 && *column >= 0;
 }
 
-/* Names the document unless the message does (where the system refused to open it) or another file
- * is to blame; with line and column in the form that editors jump to. */
+/* Names the document unless the message does (where the system refused to open it) or it is about
+ * another file; with line and column in the form that editors jump to. */
 static void name_document(mr_error *err, const char *path, long line, long column) {
     char safe[sizeof err->source - 48];
     mr_text_safe(safe, sizeof safe, path);

@@ -280,6 +280,18 @@ static void print_stream(const mr_loader *loader) {
     printf("\n");
 }
 
+/* Pages of mapped files count as the process's memory, though the system has them for all and takes
+ * them back at need. Of the peak nobody knows how much they were: what is said is how much they are
+ * now. The program and its libraries are files, too, and are less than FEW. */
+static void print_mapped(void) {
+    enum { FEW = 48 << 20 };
+    char text[32];
+    int64_t bytes = mr_memory_of_files();
+    if (bytes > FEW) {
+        printf("; mapped files come on top, %s now", mr_text_bytes(text, sizeof text, bytes));
+    }
+}
+
 void mr_outcome_text(const mr_outcome *report) {
     char rate[32], peak[32], bound[32], digest[33];
     mr_stats stats = stats_of(report->loader);
@@ -294,7 +306,8 @@ void mr_outcome_text(const mr_outcome *report) {
                stats.reads_in_flight, stats.batches_ahead, (long long)stats.changes);
     }
     if (report->first_batch_seconds >= 0) {
-        printf("  first batch  %.3f s after the start\n", report->first_batch_seconds);
+        printf("  first batch  %.3f s after the start (%.3f s after that of the process)\n",
+               report->first_batch_seconds - report->before_seconds, report->first_batch_seconds);
     }
     printf("  peak memory  %s (dense batches and reading: at most %s",
            bytes < 0 ? "unknown" : mr_text_bytes(peak, sizeof peak, bytes),
@@ -304,6 +317,7 @@ void mr_outcome_text(const mr_outcome *report) {
         printf("; waiting to be stored: %s",
                mr_text_bytes(bound, sizeof bound, stores * (int64_t)MR_STORE_QUEUE_BYTES));
     }
+    print_mapped();
     printf(")\n");
     if (stats.blocks_bound > 0) {
         printf("  blocks       at most %lld alive at once, of %lld allowed\n",

@@ -13,6 +13,7 @@ typedef struct mr_outcome {
     int64_t first_epoch, last_epoch; /* of the batches delivered; -1: none were */
     double seconds;                  /* from the opening of the loader to the last batch */
     double first_batch_seconds;      /* since the process started; -1: none came */
+    double before_seconds;           /* from there to where `seconds` begins */
     const mr_error *error;           /* what ended the run, or NULL */
     int signal;                      /* likewise, or 0 */
     const char *state;               /* file that the state was saved to, or NULL */

@@ -157,23 +157,24 @@ static mr_status pack(pack_run *r) {
 }
 
 /* ---- After ---- */
+/* Standard output has the document alone, for whoever pipes it on. */
 static void print_text(const pack_run *r) {
     const mr_pack_result *o = &r->result;
     char samples[32], bytes[32];
-    printf("%s %s in %lld %s, %s\n", mr_text_count(samples, sizeof samples, o->samples),
-           mr_text_plural(o->samples, "sample", "samples"), (long long)o->shards,
-           mr_text_plural(o->shards, "shard", "shards"),
-           mr_text_bytes(bytes, sizeof bytes, o->bytes));
-    printf("%lld made, %lld found, %lld of this part and %lld of all missing%s\n",
-           (long long)o->made, (long long)o->found, (long long)o->part_left, (long long)o->left,
-           r->signal ? ", stopped" : "");
+    fprintf(stderr, "%s %s in %lld %s, %s\n", mr_text_count(samples, sizeof samples, o->samples),
+            mr_text_plural(o->samples, "sample", "samples"), (long long)o->shards,
+            mr_text_plural(o->shards, "shard", "shards"),
+            mr_text_bytes(bytes, sizeof bytes, o->bytes));
+    fprintf(stderr, "%lld made, %lld found, %lld of this part and %lld of all missing%s\n",
+            (long long)o->made, (long long)o->found, (long long)o->part_left, (long long)o->left,
+            r->signal ? ", stopped" : "");
     if (o->digest[0]) {
-        printf("digest %s\n", o->digest);
+        fprintf(stderr, "digest %s\n", o->digest);
     }
     if (o->document) {
         printf("%s\n", o->document);
     } else if (o->left == 0) {
-        printf("no source of this build loads all of these shards at once\n");
+        fprintf(stderr, "no source of this build loads all of these shards at once\n");
     }
 }
 

@@ -10,7 +10,7 @@
 #include <millrace/millrace.h>
 
 typedef struct mr_progress {
-    bool on;             /* nobody asked for silence */
+    bool on;             /* --quiet was not given */
     bool terminal;       /* a line that is drawn over; else one every ten seconds */
     bool utf8;           /* the terminal can draw blocks */
     bool drawn;          /* the line is there now */

@@ -29,7 +29,7 @@ typedef struct run_values {
     const char *consume, *metrics, *journal, *fabric, *set_digests, *storage;
     mr_files plugins;
     int32_t io;
-    bool json, quiet, poison, no_digest, top;
+    bool json, quiet, poison, no_digest, top, no_names;
 } run_values;
 
 enum { MOST_NAMED = 5, NAME_SIZE = 4096 };
@@ -215,6 +215,7 @@ static mr_options options_of(run *r) {
     chosen.io = (mr_io_kind)v->io;
     chosen.disable_cpu = v->disable_cpu;
     chosen.trace = v->trace;
+    chosen.no_names = v->no_names;
     chosen.journal = v->journal;
     chosen.fabric = v->fabric;
     if (!v->quiet) {
@@ -334,6 +335,7 @@ static mr_status count_batch(run *r, const mr_batch *batch) {
     double now = mr_clock();
     if (report->first_batch_seconds < 0) {
         report->first_batch_seconds = now - r->process_start;
+        report->before_seconds = r->start - r->process_start;
         report->first_epoch = mr_batch_epoch(batch);
     }
     report->last_epoch = mr_batch_epoch(batch);
@@ -559,6 +561,10 @@ static const mr_option_row options[] = {
      .kind = MR_OPTION_FILE,
      .offset = offsetof(run_values, trace),
      .doc = "Write what every thread does to this file, for millrace report."},
+    {.name = "no-names",
+     .kind = MR_OPTION_FLAG,
+     .offset = offsetof(run_values, no_names),
+     .doc = "Leave names of files, folders and classes out of the trace."},
     {.name = "consume",
      .argument = "TIME",
      .kind = MR_OPTION_TEXT,

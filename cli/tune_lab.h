@@ -2,7 +2,8 @@
 /* tune_lab.h - measures strategies on a part of the dataset, in a folder of its own.
  *
  * The part is a rank's of a run of `world` ranks without shuffle: the same samples in every epoch,
- * spread over the whole dataset. A pack for trying has the first samples. */
+ * spread over the whole dataset. A pack for trying has the first samples, and is read in the
+ * document's order, as the whole dataset is where it is measured whole. */
 #ifndef MR_CLI_TUNE_LAB_H
 #define MR_CLI_TUNE_LAB_H
 

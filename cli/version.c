@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* version.c - millrace version: which version this is and what it was built with. */
 #include <stdio.h>
+#include <string.h>
 
 #include "command.h"
 #include "errors.h"
 
 static void print_libraries(void) {
-    const char *before = "";
-    char text[512];
+    char text[512], all[4096] = "";
+    size_t used = 0;
     printf("libraries: ");
     for (int32_t i = 0; i < mr_n_ops(); i++) {
         if (mr_op_at(i)->libraries) {
             mr_op_at(i)->libraries(text, sizeof text);
-            printf("%s%s", before, text);
-            before = text[0] ? ", " : before;
+            if (text[0] && !strstr(all, text)) { /* several ops are of one library */
+                printf("%s%s", used ? ", " : "", text);
+                snprintf(all + used, sizeof all - used, "%s\n", text);
+                used = strlen(all);
+            }
         }
     }
-    printf("%s\n", *before ? "" : "none");
+    printf("%s\n", used ? "" : "none");
 }
 
 static int run_version(const void *values) {

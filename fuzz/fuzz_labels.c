@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Feeds bytes to the readers of lists and tables of labels; the first byte says which. Columns that
- * are accepted have a value for each row; what is refused says why. */
+/* Feeds bytes to the readers of lists and tables of labels; the first byte says which, and whether
+ * classes are given. Columns that are accepted have a value for each row; what is refused says why.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     mr_labels *labels = NULL;
     mr_labels_origin from = {.path = paths[data[0] % 4], .is_list = data[0] % 4 == 0};
     from.extensions = (mr_strings){.v = endings, .n = 2};
+    from.classes = data[0] % 8 < 4 ? NULL : "[\"b\", \"cat\", \"a\"]";
     char *text = strndup((const char *)data + 1, size - 1);
     mr_status status = text ? mr_labels_parse(&labels, &from, text, &err) : MR_E_MEMORY;
     if (status == MR_OK) {

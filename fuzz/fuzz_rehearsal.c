@@ -31,43 +31,48 @@ static void use(mr_rehearsal *buffer) {
     (void)mr_rehearsal_draw(buffer, 2, 0, &drawn);
 }
 
-/* A magic number, as many samples as there is room for, and a checksum that fits. */
-static void make_whole(uint64_t *bytes, size_t rows) {
-    enum { HEAD = 5, ROW = 24 };
-    const unsigned char *at = (const unsigned char *)bytes;
+enum { HEAD = 5, ROW = 24 };
+
+/* A magic number, as many samples as there is room for in rows of one of the forms, and a checksum
+ * that fits; how many bytes that are. */
+static size_t make_whole(uint64_t *bytes, size_t rows) {
+    static const size_t forms[] = {24, 9, 12};
+    unsigned char *at = (unsigned char *)bytes;
     size_t groups = (size_t)le64toh(bytes[10]) % 64, pending = (size_t)le64toh(bytes[12]) % 8;
-    size_t before = HEAD + groups + 2 * pending;
-    uint64_t *last = bytes + (rows - 1) * 3;
-    bytes[0] = htole64(0x33636572686572u);
-    last[0] = last[1] = last[2] = 0;
+    size_t before = HEAD + groups + 2 * pending, form = (size_t)le64toh(bytes[13]) % 3;
+    bytes[0] = htole64(0x34636572686572u);
     if (before >= rows) {
-        return;
+        return rows * ROW;
     }
+    size_t own = forms[form], kept = (rows - 1 - before) * ROW / own;
     bytes[10] = htole64(groups);
-    bytes[11] = htole64(rows - 1 - before);
+    bytes[11] = htole64(kept);
     bytes[12] = htole64(pending);
-    bytes[13] = bytes[14] = 0;
+    bytes[13] = htole64(form);
+    bytes[14] = 0;
     uint64_t sum = mr_hash64(bytes, before * ROW, 0);
-    for (size_t i = 0; before + i < rows - 1; i++) {
-        sum += mr_hash64(at + (before + i) * ROW, ROW, i);
+    at += before * ROW;
+    for (size_t i = 0; i < kept; i++, at += own) {
+        sum += mr_hash64(at, own, i);
     }
-    last[0] = htole64(sum);
+    const uint64_t last[3] = {htole64(sum), 0, 0};
+    memcpy(at, last, sizeof last);
+    return before * ROW + kept * own + ROW;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    enum { HEAD = 5, ROW = 24 };
-    size_t words = size / ROW * 3, rows = words / 3;
-    if (rows < HEAD + 1 || words > 4000) {
+    size_t rows = size / ROW;
+    if (rows < HEAD + 1 || rows > 1300) {
         return 0;
     }
-    uint64_t *bytes = malloc(words * 8);
-    memcpy(bytes, data, words * 8);
-    make_whole(bytes, rows);
+    uint64_t *bytes = malloc(rows * ROW);
+    memcpy(bytes, data, rows * ROW);
+    size_t whole = make_whole(bytes, rows);
     mr_rehearsal *buffer = NULL;
-    if (mr_rehearsal_restore(&buffer, (const unsigned char *)bytes, words * 8, NULL) == MR_OK) {
+    if (mr_rehearsal_restore(&buffer, (const unsigned char *)bytes, whole, NULL) == MR_OK) {
         unsigned char *again = NULL;
         size_t n = 0;
-        want(mr_rehearsal_save(buffer, &again, &n, NULL) == MR_OK && n == words * 8);
+        want(mr_rehearsal_save(buffer, &again, &n, NULL) == MR_OK && n == whole);
         free(again);
         want(mr_rehearsal_mirror(buffer, NULL) == MR_OK);
         use(buffer);

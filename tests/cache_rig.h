@@ -124,6 +124,7 @@ static inline void rig_consume(mr_loader *loader, const rig_hook *hook, rig_resu
 }
 
 static const char *rig_fabric; /* (optional) of all runs */
+static const char *rig_trace;  /* likewise */
 
 static inline rig_result rig_run_with(const char *json, const mr_op_class *const *ops,
                                       uint32_t threads, const rig_hook *hook) {
@@ -136,6 +137,7 @@ static inline rig_result rig_run_with(const char *json, const mr_op_class *const
     options.digest = true;
     options.poison = true;
     options.fabric = rig_fabric;
+    options.trace = rig_trace;
     options.log = (mr_log){rig_write_log, &result.log};
     int64_t before = *rig_makings;
     result.status = mr_pipeline_parse(&pipeline, json, strlen(json), ops, &err);

@@ -118,7 +118,7 @@ static inline unsigned char far_byte(int i) {
 typedef struct far_call {
     char mode[32];
     int number, first, last; /* of the range; all without one */
-    bool ranged, matched;    /* If-Match was right, or not there */
+    bool ranged, is_signed;
     int port;
     _Atomic int *asked;
 } far_call;
@@ -192,6 +192,12 @@ static inline void far_misbehave(int fd, const far_call *c) {
         }
     } else if (strcmp(m, "always500") == 0) {
         far_refuse(fd, "500 Oh", "");
+    } else if (strcmp(m, "signed") == 0 || strcmp(m, "nobody") == 0) { /* who must ask */
+        if (c->is_signed == (m[0] == 's')) {
+            far_send(fd, text, (size_t)n);
+        } else {
+            far_refuse(fd, "403 Forbidden", "");
+        }
     } else if (strcmp(m, "denied") == 0) {
         far_refuse(fd, "403 Forbidden", "");
     } else if (strcmp(m, "reset") == 0) { /* after NUMBER bytes, once */
@@ -296,9 +302,15 @@ static inline void far_serve(int fd, int port, _Atomic int *asked) {
             break;
         }
     }
-    far_call c = {.last = FAR_BYTES - 1, .port = port, .asked = asked};
+    far_call c = {.last = FAR_BYTES - 1,
+                  .port = port,
+                  .asked = asked,
+                  .is_signed = strstr(request, "\r\nAuthorization:") != NULL};
     const char *range = strstr(request, "Range: bytes=");
-    if (sscanf(request, "GET /%31[a-z0-9]/%d", c.mode, &c.number) != 2) {
+    /* As a proxy it is asked by whole addresses, and answers itself. */
+    bool is_proxy = strncmp(request, "GET http://", 11) == 0;
+    const char *name = strchr(request + (is_proxy ? 11 : 0), '/');
+    if (!name || sscanf(name, "/%31[a-z0-9]/%d", c.mode, &c.number) != 2) {
         return;
     }
     if (range && sscanf(range, "Range: bytes=%d-%d", &c.first, &c.last) == 2) {

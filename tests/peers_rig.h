@@ -32,14 +32,15 @@ typedef struct rig_list {
 } rig_list;
 
 typedef struct peers_rig {
-    const char *url; /* (optional) */
+    const char *url;                /* (optional) */
+    const mr_common *common_of_one; /* (optional) what rank 1 shows in place of what we show */
     char folder[64];
     mr_pipeline *pipeline;
     mr_children children;
     mr_locality *locality;
     mr_tracks tracks;
     mr_peers *peers;
-    mr_origin origins[2];
+    mr_origin origins[3];
     mr_intake intake;
     mr_load loads[RIG_FILES], *list[RIG_FILES];
 
@@ -75,10 +76,14 @@ static inline bool rig_link_open(void **link, const mr_link_config *config, char
 }
 
 static inline bool rig_collect(void *link, const void *own, size_t size, void *all, char *why) {
-    (void)link;
+    const peers_rig *rig = link;
+    mr_peers_hello *hellos = all;
     (void)why;
     for (int r = 0; r < RIG_WORLD; r++) {
         memcpy((char *)all + (size_t)r * size, own, size);
+    }
+    if (rig->common_of_one) {
+        mr_common_tell(rig->common_of_one, &hellos[1].common);
     }
     return true;
 }
@@ -235,7 +240,7 @@ static inline bool rig_open_data(peers_rig *r, const char *share) {
 /* This rank is number 0. */
 static inline bool rig_open_peers(peers_rig *r) {
     mr_error err = MR_ERROR_INIT;
-    mr_peers_config config = {.url = r->url ? r->url : "mpi?linger=0",
+    mr_peers_config config = {.url = r->url ? r->url : "mpi?linger=0&map=0",
                               .children = &r->children,
                               .locality = r->locality,
                               .rank = 0,
@@ -245,7 +250,7 @@ static inline bool rig_open_peers(peers_rig *r) {
                               .link = &rig_link};
     config.terms.share = r->pipeline->share;
     const mr_intake_config intake = {
-        .origins = r->origins, .n_origins = 2, .most_held = 1000, .bytes = 1 << 20, .threads = 1};
+        .origins = r->origins, .n_origins = 3, .most_held = 1000, .bytes = 1 << 20, .threads = 1};
     pthread_mutex_init(&r->lock, NULL);
     r->coming.last = &r->coming.first;
     r->sent.last = &r->sent.first;
@@ -255,6 +260,7 @@ static inline bool rig_open_peers(peers_rig *r) {
     }
     r->origins[0] = (mr_origin){.class = &mr_memory_origin, .state = r->peers};
     r->origins[1] = (mr_origin){.class = &mr_peer_origin, .state = r->peers};
+    r->origins[2] = (mr_origin){.class = &mr_node_origin, .state = r->peers};
     return mr_intake_init(&r->intake, &intake, &err) == MR_OK;
 }
 

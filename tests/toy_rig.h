@@ -18,8 +18,8 @@ typedef struct toy {
     int64_t first[BLOCKS + 1];
     int64_t offset[BLOCKS];
     int64_t bad_block; /* -1: none */
-    atomic_int unpacked, dropped;
-    bool gathers;
+    atomic_int unpacked, dropped, lent, returned;
+    bool gathers, lends;
 } toy;
 
 typedef struct toy_params {
@@ -163,11 +163,37 @@ static inline mr_status gather(const void *state, const mr_block *const *blocks,
                                mr_error *err) {
     (void)state;
     (void)err;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; columns[0].data && i < n; i++) { /* else it was lent */
         memcpy((char *)columns[0].data + (size_t)i * columns[0].stride,
                row_at(blocks[i], samples[i]), 8);
     }
     return MR_OK;
+}
+
+typedef struct toy_loan {
+    _Alignas(64) uint64_t values[16];
+    toy *own;
+} toy_loan;
+
+static inline void give_back(void *owner) {
+    toy_loan *loan = owner;
+    atomic_fetch_add(&loan->own->returned, 1);
+    free(loan);
+}
+
+static inline bool lend(const void *state, const mr_block *block, int32_t field, int64_t sample,
+                        int64_t n, mr_loan *out) {
+    toy *t = (toy *)(uintptr_t)state;
+    toy_loan *loan = aligned_alloc(64, sizeof *loan);
+    loan->own = t;
+    CHECK_INT(field, ==, 0);
+    CHECK(sample >= block->first && sample + n <= block->first + rows_of(block->number));
+    for (int64_t i = 0; i < n; i++) {
+        loan->values[i] = *row_at(block, sample + i);
+    }
+    atomic_fetch_add(&t->lent, 1);
+    *out = (mr_loan){loan->values, loan, give_back};
+    return true;
 }
 
 static inline mr_source_class table_of(const toy *t, toy *const *user) {
@@ -186,6 +212,7 @@ static inline mr_source_class table_of(const toy *t, toy *const *user) {
                              .drop = drop,
                              .fill = t->gathers ? fill_fixed : fill,
                              .gather = t->gathers ? gather : NULL,
+                             .lend = t->lends ? lend : NULL,
                              .user = *user};
 }
 
@@ -305,6 +332,8 @@ static inline void run(course *out, const char *settings, mr_options options, in
     snprintf(json, sizeof json, "{\"source\": %s, %s}", toy_source, settings);
     atomic_store(&own.unpacked, 0);
     atomic_store(&own.dropped, 0);
+    atomic_store(&own.lent, 0);
+    atomic_store(&own.returned, 0);
     options.digest = true;
     CHECK_INT(mr_pipeline_parse_with(&pipeline, json, strlen(json), &tables, &out->err), ==, MR_OK);
     CHECK_INT(mr_loader_open(&loader, pipeline, &options, &out->err), ==, MR_OK);
@@ -320,6 +349,7 @@ static inline void run(course *out, const char *settings, mr_options options, in
     mr_loader_close(loader);
     mr_pipeline_free(pipeline);
     CHECK_INT(atomic_load(&own.unpacked), ==, atomic_load(&own.dropped));
+    CHECK_INT(atomic_load(&own.lent), ==, atomic_load(&own.returned));
     CHECK_INT(out->wrong, ==, 0);
 }
 

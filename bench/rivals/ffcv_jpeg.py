@@ -39,6 +39,10 @@ def dataset(work):
 
 
 def batches(work):
+    return batches_of(work, dataset(work))
+
+
+def batches_of(work, path, indices=None):
     import numpy as np
     from ffcv.fields.rgb_image import (
         CenterCropRGBImageDecoder,
@@ -55,9 +59,10 @@ def batches(work):
         head = [CenterCropRGBImageDecoder(size, ratio=harness.SIZE / 256)]
     tail = [NormalizeImage(mean, std, np.float32), ToTensor(), ToTorchImage(convert_back_int16=False)]
     loader = Loader(
-        dataset(work),
+        path,
         batch_size=harness.BATCH,
         num_workers=work.threads,
+        indices=indices,
         order=OrderOption.RANDOM,
         drop_last=True,
         os_cache=True,

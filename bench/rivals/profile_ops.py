@@ -9,6 +9,7 @@ import subprocess
 # The first pattern that is found in "library file" names the group.
 GROUPS = [
     ("JPEG decoding (libjpeg-turbo)", r"libjpeg"),
+    ("decoding JPEG", r"src/(codecs|kernels)/jpeg"),
     ("resampling", r"src/kernels/resampl"),
     ("normalise, flip, layout", r"src/kernels/"),
     ("decoding, around the libraries", r"src/codecs/"),

@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape
 OURS = "millrace"
 PYTHON = "millrace, from Python"
 INDEXED = "millrace, with a row index"
+PIXELS = "FFCV (raw mode: pixels, nothing to decode)"  # less work: beside the rivals, not among them
 JPEG_LIMIT = "libjpeg-turbo alone, decoding only the crop"
 LIMITS = {
     "train": JPEG_LIMIT,
@@ -55,7 +56,7 @@ def loaders_of(results, workload):
 
 
 def rivals_of(loaders):
-    return [x for x in loaders if x.rate and x.name not in (OURS, PYTHON, INDEXED, *LIMITS.values())]
+    return [x for x in loaders if x.rate and x.name not in (OURS, PYTHON, INDEXED, PIXELS, *LIMITS.values())]
 
 
 def limit_of(loaders):
@@ -166,8 +167,15 @@ def version_lines(results):
     return lines
 
 
+PIXELS_LINES = [
+    "- FFCV's raw mode reads the pixels of all photos from its own file, several times as large as theirs, and decodes",
+    "  nothing: it is no rival by \"the best rival\".",
+]
+
+
 def method_lines(results):
     d = results["data"]
+    seen = {row["loader"] for row in results["runs"]}
     return f"""\
 Made by `./dev bench rivals [FOLDER]`; the figures are in [benchmarks.json](benchmarks.json). Every
 loader is a process of its own and does the same work with 2 threads or workers and batches of 128:
@@ -185,7 +193,7 @@ in (e)). Rates are medians; spread is how far the slowest and the fastest run we
   (PSS) of the process and its children, watched in a run of its own.
 - tf.data, OpenCV and SPDL resize without antialiasing, which is less work than Pillow, torchvision,
   DALI and millrace do. FFCV reads a file of its own in which every photo was encoded anew at quality
-  90. The torch rows go through the files in order; all others shuffle.""".splitlines()
+  90. The torch rows go through the files in order; all others shuffle.""".splitlines() + (PIXELS_LINES if PIXELS in seen else [])
 
 
 def profile_lines(results):

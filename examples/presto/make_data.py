@@ -5,7 +5,7 @@ the seven pipelines beside it, with the sizes a sample that PRESTO's datasets ha
 
 Photos are those of --photos, else made by scripts/photos. The BPE vocabulary is GPT-2's where --vocabulary has
 encoder.json and vocab.bpe, else one is made of the generated text. All else is generated, the same for everybody.
-What is there already stays. Needs numpy, pillow, soundfile and xxhash; the folder takes 600 MB."""
+What is there already stays. Needs numpy, pillow, soundfile, h5py and xxhash; the folder takes 600 MB."""
 import argparse
 import json
 import pathlib
@@ -186,15 +186,19 @@ def mp3(folder, n):
 
 
 def nilm(folder, n):
-    """An hour's file has 360 windows of 10 s at 6.4 kHz; here float64 as they come out of one."""
+    """An hour's file has 360 windows of 10 s at 6.4 kHz, of voltage and current as a converter with steps of 1/16 V and 1/256 A
+    gave them."""
+    import h5py
     rng = np.random.default_rng(0)
     t = np.arange(64000) / 6400
-    windows = np.empty((n, 2, 64000))
-    for i in range(n):
-        load = np.repeat(np.clip(np.cumsum(rng.normal(0, 1, 50)) + 8, 1, 16), 1280)
-        windows[i, 0] = 325 * np.sin(2 * np.pi * 50 * t) + rng.normal(0, 1, t.size)
-        windows[i, 1] = load * np.sin(2 * np.pi * 50 * t - 0.4) + rng.normal(0, 0.05, t.size)
-    np.save(folder / "hour-000.npy", windows)
+    with h5py.File(folder / "hour-000.h5", "w") as file:
+        windows = file.create_dataset("windows", (n, 2, 64000), "f8", chunks=(1, 2, 64000), compression="gzip", compression_opts=4,
+                                      shuffle=True)
+        for i in range(n):
+            load = np.repeat(np.clip(np.cumsum(rng.normal(0, 1, 50)) + 8, 1, 16), 1280)
+            voltage = 325 * np.sin(2 * np.pi * 50 * t) + rng.normal(0, 0.85, t.size)
+            current = load * np.sin(2 * np.pi * 50 * t - 0.4) + rng.normal(0, 0.042, t.size)
+            windows[i] = np.round(voltage * 16) / 16, np.round(current * 256) / 256
 
 
 # ---- All ---------------------------------------------------------------------------------------

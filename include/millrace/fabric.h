@@ -19,7 +19,7 @@ typedef struct mr_fabric_config {
     const char *url;   /* "redis://HOST:PORT", see docs/fabric.md */
     const char *space; /* namespace: values of different ones never meet; NULL: "default" */
     double timeout;    /* seconds that one get or put takes at most; 0: 0.5 */
-    double ttl;        /* seconds that values are kept; 0: without end */
+    double ttl;        /* seconds that values are kept; 0: as the URL says, or without end */
     int64_t max_bytes; /* of one value; larger ones are neither put nor taken; 0: 256 MB */
 } mr_fabric_config;
 

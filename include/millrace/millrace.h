@@ -60,7 +60,8 @@
  *            error that names it, never SIGBUS. The array source maps its one file; see there.
  *   memory   mr_stats.memory_bound is the most that dense fields of batches in flight, blocks and
  *            read-ahead will hold. On top come ragged fields, whose size nobody knows beforehand,
- *            batches that the consumer keeps beyond the current one, for each thread the
+ *            batches that the consumer keeps beyond the current one (each may keep the columns of
+ *            a whole block, where these are lent: see source.h), for each thread the
  *            intermediate images of the sample it works on, which decode_image's max_pixels
  *            limits, and for each store MR_STORE_QUEUE_BYTES of samples that wait to be
  *            written, with one more for each thread.
@@ -301,6 +302,7 @@ typedef struct mr_options {
     const struct mr_policy *policy; /* (streams) for the policy "custom"; copied */
     bool by_epoch; /* nothing of an epoch is made before its first batch is asked for: for hosts
                       whose datasets change between epochs. Not of streams */
+    bool no_names; /* a trace has no names of files, folders and classes */
 } mr_options;
 
 #define MR_OPTIONS_INIT                                                                            \
@@ -351,6 +353,12 @@ MR_API mr_status mr_loader_save(const mr_loader *loader, char *buffer, size_t si
 
 /* Room that mr_loader_save needs now, at most. */
 MR_API size_t mr_loader_state_bytes(const mr_loader *loader);
+
+/* The same in two parts, for who would copy it once more: into `buffer`, which has that room, all
+ * of it but the text of the member "rehearsal", which may be megabytes and is lent, *n letters,
+ * until the next call for this loader. *n is -1 where a state has no such member. */
+MR_API mr_status mr_loader_save_apart(const mr_loader *loader, char *buffer, const char **letters,
+                                      int64_t *n, mr_error *err);
 
 /* Writes text to a file so that it is whole or the old one stays: temporary name, sync, rename. */
 MR_API mr_status mr_file_replace(const char *path, const char *text, size_t size, mr_error *err);
@@ -439,7 +447,7 @@ typedef struct mr_outlook {
     uint32_t size;        /* sizeof(mr_outlook), set by the caller */
     int64_t samples;      /* of an epoch, after views; -1: a stream, which has no end */
     int64_t steps;        /* of this rank and epoch; -1 likewise */
-    int64_t memory_bound; /* as in mr_stats; of a stream without what it holds back */
+    int64_t memory_bound; /* as in mr_stats */
     int64_t blocks; /* of several samples that are read; 0: samples are single, or in memory */
     int64_t blocks_bound; /* of those that are alive at once */
     int64_t shuffled;     /* blocks whose samples are shuffled together; 0: none are */
@@ -532,8 +540,10 @@ typedef struct mr_cache_stats {
                          cache pays more; NULL: no store. hits and misses are of these */
 } mr_cache_stats;
 
-/* Stores are written behind the consumer's back; at most so many bytes wait. flush waits until what
- * the caches keep so far is written or refused, and counted. Closing the loader does so too. */
+/* A store has a thread that writes; at most so many bytes wait for it. flush waits until what the
+ * caches keep so far is written or refused, and counted. It gives up where nothing was written for
+ * 30 seconds: the disk is stuck then, and what the store lacks is made again. Closing the loader
+ * flushes too, and after that waits for the write that is under way, for as long as that takes. */
 #define MR_STORE_QUEUE_BYTES 256000000u
 MR_API void mr_loader_flush(mr_loader *loader);
 
@@ -625,7 +635,7 @@ typedef struct mr_missing {
 MR_API int32_t mr_n_missing(void);
 MR_API const mr_missing *mr_missing_at(int32_t i);
 
-/* Runs one op by itself, without a pipeline: for tests, tools and the curious. params is a JSON
+/* Runs one op by itself, without a pipeline: for tests and tools. params is a JSON
  * object or NULL. *out gets a type and memory to be freed with mr_free. disable_cpu as in
  * mr_options. */
 MR_API mr_status mr_op_apply(const mr_op_class *op, const char *params, const mr_key *key,

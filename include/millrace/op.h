@@ -313,6 +313,9 @@ typedef struct mr_op_class {
     /* (optional) What is allowed and yet probably a mistake in these parameters, with what to write
      * instead: a sentence for the log; NULL: nothing. */
     const char *(*doubt)(const void *params);
+
+    /* (optional) The same of an op on a mask, or on a field that is called as masks are. */
+    const char *(*doubt_of_mask)(const void *params);
 } mr_op_class;
 
 #define MR_OP_HEADER .abi = MR_OP_ABI, .size = (uint32_t)sizeof(mr_op_class)

@@ -47,7 +47,7 @@ MR_API mr_status mr_recorder_open(mr_recorder **out, const mr_record_config *con
 MR_API void mr_recorder_clock(const mr_recorder *recorder, mr_record_clock *out);
 MR_API uint64_t mr_recorder_now(const mr_recorder *recorder); /* in ticks */
 
-/* ---- A sample's stopwatch, on the worker's track: begin, a lap after each part of its way (a kind
+/* ---- Timing a sample, on the worker's track: begin, a lap after each part of its way (a kind
  * that is "op" has its place among the header's ops, others 0), end. */
 MR_API void mr_recorder_begin(mr_recorder *recorder, int64_t sample, uint32_t batch);
 MR_API void mr_recorder_lap(mr_recorder *recorder, int kind, int op, size_t bytes_in,

@@ -28,11 +28,11 @@ typedef struct mr_shared_config {
                            NULL: none, unless there is no fabric either */
     const char *fabric; /* URL; NULL: none */
     const char *space;  /* namespace; NULL: "default" */
-    double ttl;         /* seconds that the fabric keeps values; 0: without end */
-    double timeout;     /* seconds that one exchange with the fabric takes at most; 0: 0.5 */
-    double patience;    /* seconds to wait for somebody who makes a value, before making it too;
-                           0: 60. A node that died while it made one is waited for as long */
-    mr_log log;         /* (optional) trouble, once */
+    double ttl;      /* seconds that the fabric keeps values; 0: as its URL says, or without end */
+    double timeout;  /* seconds that one exchange with the fabric takes at most; 0: 0.5 */
+    double patience; /* seconds to wait for somebody who makes a value, before making it too;
+                        0: 60. A node that died while it made one is waited for as long */
+    mr_log log;      /* (optional) trouble, once */
 } mr_shared_config;
 
 typedef struct mr_shared_stats {

@@ -89,7 +89,8 @@ typedef struct mr_wanted {
     bool single;       /* samples are taken one by one, from anywhere: a source that can find single
                           samples in a shard says that there are no blocks */
     bool in_order;     /* there is no shuffle: rows of a block are asked for one after the other */
-    const mr_log *log; /* never NULL */
+    const mr_log *log; /* never NULL. While the source is opened; a stream may keep it, and write to
+                          it in advance too: the host is told by the thread that waits */
     const mr_keeper *keeper; /* NULL: this build has no store */
     const mr_mapper *mapper; /* NULL: nothing is to be mapped */
     const char *objects;     /* the store in which bytes of objects on servers are kept; "": none */
@@ -152,6 +153,13 @@ MR_INLINE mr_status mr_describe_fields(const mr_field *own, int32_t n, mr_field 
     }
     return MR_OK;
 }
+
+/* Memory of a block that is handed on: see lend. */
+typedef struct mr_loan {
+    void *data;
+    void *owner;
+    void (*give_back)(void *owner); /* once, by any thread, also after the source is closed */
+} mr_loan;
 
 /* Functions below may be called by several threads at once, except check, describe, open and
  * close. They must be pure: the same answer for the same question, whoever asks. */
@@ -274,6 +282,14 @@ typedef struct mr_source_class {
 
     /* (optional) What others call it, separated by blanks: see op.h. */
     const char *also;
+
+    /* (optional, with gather) Values of a field of fixed type, of n samples of a block from
+     * `sample` on, where they lie one after the other, begin at a multiple of 64 bytes, and nobody
+     * else reads these any more: a batch takes that memory instead of a copy, and may write to it.
+     * It stays until it is given back, whatever becomes of the block. False: they are to be
+     * gathered. */
+    bool (*lend)(const void *state, const mr_block *block, int32_t field, int64_t sample, int64_t n,
+                 mr_loan *out);
 } mr_source_class;
 
 #define MR_SOURCE_HEADER .abi = MR_SOURCE_ABI, .size = (uint32_t)sizeof(mr_source_class)

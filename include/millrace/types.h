@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* types.h - the words that every part of millrace speaks: statuses, errors, element types, views.
+/* types.h - what every part of millrace shares: statuses, errors, element types, views.
  *
  * Included by millrace.h (for callers), op.h (for authors of ops) and source.h (for authors of
  * sources); nobody needs to include it alone. */

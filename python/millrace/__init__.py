@@ -20,6 +20,7 @@ from ._errors import SampleError, StateError
 from ._loader import Batch, Loader, Ragged
 from ._map import FunctionMap
 from ._pipeline import Pipeline, dataset, load_plugin, mix, source_function as _source_function
+from ._replay import replay
 from ._report import Ranks, Report, report
 from ._shared import Shared, shared
 from ._show import show
@@ -36,7 +37,7 @@ for _function in _sources.values():
     _function.__module__ = __name__
 
 __all__ = ["Batch", "FunctionMap", "IMAGENET_MEAN", "IMAGENET_STD", "Loader", "Pipeline", "Profile", "Ragged", "Ranks", "Report",
-           "SampleError", "Shared", "StateError", "Sweep", "arrow", "dataset", "load_plugin", "mix", "profile", "report",
+           "SampleError", "Shared", "StateError", "Sweep", "arrow", "dataset", "load_plugin", "mix", "profile", "replay", "report",
            "shared", "show", "sweep", *_sources]
 
 

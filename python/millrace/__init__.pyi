@@ -71,6 +71,8 @@ class Loader:
     @property
     def epoch(self) -> int: ...
     @property
+    def next_epoch(self) -> int: ...
+    @property
     def steps_per_epoch(self) -> int: ...
     @property
     def n_samples(self) -> int: ...
@@ -140,6 +142,13 @@ class Report:
                format: Literal["chrome", "csv"] = "chrome") -> None: ...
 
 
+class Replayed(NamedTuple):
+    steps: int
+    samples: int
+    compared: int
+    digest: str
+
+
 class FunctionRow(NamedTuple):
     op: str
     function: str
@@ -180,6 +189,8 @@ def report(trace: str | PathLike[str] | Loader, other: str | PathLike[str] | Loa
 def report(trace: Sequence[str | PathLike[str] | Loader], other: None = None,
            out: str | PathLike[str] | None = None,
            photos: str | PathLike[str] | None = None) -> Ranks: ...
+def replay(journal: str | PathLike[str], pipeline: Pipeline | None = None, *,
+           threads: int = 0) -> Replayed: ...
 def profile(loader: Any, path: str | PathLike[str], *, names: bool = True) -> Profile: ...
 def sweep(make_loader: Callable[..., Any], *, rounds: int = 3, steps: int | None = None,
           consume: Callable[[Any], Any] | None = None, **settings: Iterable[Any]) -> Sweep: ...
@@ -204,16 +215,17 @@ def array(path: str | PathLike[str], labels: str = '', fields: str | Sequence[st
         labels: A .npy file (or several) of whole numbers, one for each sample. Default: "".
         fields: More .npy files, each a field: "mask=masks-{000..015}.npy". Default: [].
         layout: What rows of three dimensions are: images (hwc, chw) or numbers (plain); auto: uint8 is hwc, else plain. Default: "auto"."""
-def files(path: str | PathLike[str] = '', list: str | PathLike[str] = '', labels: str = '', columns: str | Sequence[str] = [], extensions: str | Sequence[str] = ['.jpg', '.jpeg', '.png', '.webp'], index: str = '', max_file_bytes: int | str = '64MB') -> Pipeline:
+def files(path: str | PathLike[str] = '', list: str | PathLike[str] = '', labels: str = '', columns: str | Sequence[str] = [], classes: str | PathLike[str] | Sequence[str] | Mapping[str, str | PathLike[str] | Sequence[str]] | None = None, extensions: str | Sequence[str] = ['.jpg', '.jpeg', '.png', '.webp'], index: str = '', max_file_bytes: int | str = '64MB') -> Pipeline:
     """One sample per file: a folder of class folders, a folder with a table of labels, or a list of paths and labels.
 
     Fields: image (the file's bytes), label (int64), or the list's label or the table's columns; on request path (the name below the folder, or as listed) and index (int64). Samples are in the bytewise order of their paths, or in the list's. Links are followed, loops are not; names that start with a dot are left out, and so are files beside class folders (said aloud). A folder that cannot be read is an error; a file that cannot be read is a bad sample.
 
     Parameters:
         path: The folder. Its top folders, sorted, are the classes; without any, all labels are 0. With a list: what relative paths are relative to (default: the list's folder). Default: "".
-        list: A text file with a path and a label on each line, separated by a tab or the last space. Labels are all whole numbers (int64), all numbers (float32), all lists of numbers ("0,3"), or all names, which are sorted and numbered. Default: "".
-        labels: A table with a row for each file of the folder: CSV or TSV with a header, or JSON lines. Column file_name, file, path or image, else the first, has the files' names: below the folder, or without folders, or without their endings. Every other column is a field, typed as a list's labels are, in JSON lines also lists of lists of numbers, as boxes are; where all its values name files (with an ending of `extensions`, or found below the folder or beside the table), they are read as the image is, and are no samples themselves. Default: "".
+        list: A text file with a path and a label on each line, separated by a tab or the last space. Labels are all whole numbers (int64), all numbers (float32), all lists of numbers ("0,3"), or all names, which are sorted and numbered. Names of classes are UTF-8, paths any bytes. Default: "".
+        labels: A table with a row for each file of the folder: CSV or TSV with a header, or JSON lines. Column file_name, file, path or image, else the first, has the files' names: below the folder, or without folders, or without their endings. Every other column is a field, typed as a list's labels are, in JSON lines also lists of lists of numbers, as boxes are; where all its values name files (with an ending of `extensions`, or found below the folder or beside the table), they are read as the image is, and are no samples themselves. Names of classes and columns are UTF-8 (JSON is as a whole), those of files any bytes. Default: "".
         columns: Columns of the table to take; empty: all. Default: [].
+        classes: Names of the classes in the order of their numbers: a list, or a text file with a name on each line; an object of these by column where a table has several columns of names. A name that is none of them is an error. null or empty: the names that are found, sorted, which another set that lacks a class numbers otherwise. Default: null.
         extensions: Endings of the files to take from the folder, in upper or lower case; empty: all. Default: [".jpg", ".jpeg", ".png", ".webp"].
         index: A file that keeps the folder's listing, for folders of millions of files: written where there is none, used while all folders have the times they had then, else written anew. "": the folder is listed at every start. Default: "".
         max_file_bytes: Refuse larger files. Default: "64MB"."""

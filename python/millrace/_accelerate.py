@@ -7,9 +7,19 @@ import sys
 
 class Told:
     """What accelerate asks a loader for: whether the batch that was given is the last of its epoch, and how
-    many samples the last one of all ranks has without padding (0: it is full; -1: nobody knows)."""
+    many samples the last one of all ranks has without padding (0: it is full; -1: nobody knows). Its
+    save_state() and load_state() ask whether the loader has a state of its own."""
 
     end_of_dataloader, remainder = False, -1
+    use_stateful_dataloader = True
+
+
+def is_skipping():
+    """Whether skip_first_batches() is going through the batch_sampler whose method asks. It makes a loader of
+    its own for the rest of an epoch of this rank, where others who do so share the batches of all ranks out;
+    nothing but who asks tells them apart."""
+    asker = sys._getframe(2).f_locals.get("self")
+    return type(asker).__name__ == "SkipBatchSampler" and type(asker).__module__.startswith("accelerate.")
 
 
 @contextlib.contextmanager

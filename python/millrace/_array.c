@@ -356,18 +356,30 @@ static void batch_dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
+/* Who makes the arrays of a batch: numpy, or NULL for arrays of this file. */
+typedef struct maker {
+    module_state *state;
+    void **numpy;
+    PyObject *batch;
+} maker;
+
+static PyObject *make_array(const maker *by, mr_dtype dtype, int32_t n_dims, const int64_t *dims,
+                            void *data) {
+    return by->numpy && numpy_has(dtype)
+               ? numpy_array(by->numpy, by->batch, dtype, n_dims, dims, data)
+               : array_of_batch(by->state, ((batch *)by->batch)->batch, dtype, n_dims, dims, data);
+}
+
 /* A dense field is an array, a ragged one a tuple of values, offsets and shapes. */
-static PyObject *field_value(module_state *state, mr_batch *b, const mr_array *field) {
-    int64_t n = mr_batch_size(b), offset_dims[1] = {n + 1}, shape_dims[2] = {n, field->sample_dims};
-    PyObject *values =
-        array_of_batch(state, b, field->dtype, field->n_dims, field->dims, field->data);
+static PyObject *field_value(const maker *by, const mr_array *field) {
+    int64_t n = mr_batch_size(((batch *)by->batch)->batch), offset_dims[1] = {n + 1},
+            shape_dims[2] = {n, field->sample_dims};
+    PyObject *values = make_array(by, field->dtype, field->n_dims, field->dims, field->data);
     if (!field->offsets || !values) {
         return values;
     }
-    PyObject *offsets =
-        array_of_batch(state, b, MR_I64, 1, offset_dims, (void *)(uintptr_t)field->offsets);
-    PyObject *shapes =
-        array_of_batch(state, b, MR_I64, 2, shape_dims, (void *)(uintptr_t)field->shapes);
+    PyObject *offsets = make_array(by, MR_I64, 1, offset_dims, (void *)(uintptr_t)field->offsets);
+    PyObject *shapes = make_array(by, MR_I64, 2, shape_dims, (void *)(uintptr_t)field->shapes);
     PyObject *all = offsets && shapes ? PyTuple_Pack(3, values, offsets, shapes) : NULL;
     Py_XDECREF(values);
     Py_XDECREF(offsets);
@@ -375,20 +387,35 @@ static PyObject *field_value(module_state *state, mr_batch *b, const mr_array *f
     return all;
 }
 
-static PyObject *batch_fields(PyObject *object, PyObject *unused) {
-    module_state *state = state_of_type(Py_TYPE(object));
-    mr_batch *b = ((batch *)object)->batch;
+static PyObject *make_fields(const maker *by) {
+    const mr_batch *b = ((batch *)by->batch)->batch;
     PyObject *fields = PyDict_New();
-    (void)unused;
     for (int32_t i = 0; fields && i < mr_batch_n_arrays(b); i++) {
         const mr_array *field = mr_batch_array(b, i);
-        PyObject *value = field_value(state, b, field);
+        PyObject *value = field_value(by, field);
         if (!value || PyDict_SetItemString(fields, field->name, value) < 0) {
             Py_CLEAR(fields);
         }
         Py_XDECREF(value);
     }
     return fields;
+}
+
+static PyObject *batch_fields(PyObject *object, PyObject *unused) {
+    const maker by = {state_of_type(Py_TYPE(object)), NULL, object};
+    (void)unused;
+    return make_fields(&by);
+}
+
+static PyObject *batch_numpy_fields(PyObject *object, PyObject *unused) {
+    module_state *state = state_of_type(Py_TYPE(object));
+    (void)unused;
+    if (!state->numpy_is_asked) {
+        state->numpy = numpy_table();
+        state->numpy_is_asked = true;
+    }
+    const maker by = {state, state->numpy, object};
+    return make_fields(&by);
 }
 
 static PyObject *batch_samples(PyObject *object, PyObject *unused) {
@@ -465,6 +492,8 @@ static PyObject *batch_digest(PyObject *object, void *unused) {
 
 static PyMethodDef batch_methods[] = {
     {"fields", batch_fields, METH_NOARGS, "Name to Array, or to (values, offsets, shapes)."},
+    {"numpy_fields", batch_numpy_fields, METH_NOARGS,
+     "Likewise, of numpy's arrays; an Array where numpy has no such type, or is not known."},
     {"samples", batch_samples, METH_NOARGS, "Dataset index of each sample."},
     {"layouts", batch_layouts, METH_NOARGS, "Name to \"hwc\", \"chw\" or \"\"."},
     {"sheet", batch_sheet, METH_VARARGS, "Draws the batch as a PNG file."},

@@ -4,9 +4,7 @@
  * The binding is written against the Limited API of CPython 3.11, so one build serves 3.11 and
  * later. Types live in the module, everything else in objects; the statics are the key under
  * which a worker thread finds its own state (_host.c) and what forks need (_enter.c): threads are
- * the process's. Whoever may wait
- * gives the GIL away first, and whoever is called by a worker takes it.
- */
+ * the process's. What may wait gives the GIL away first, and what a worker calls takes it. */
 #ifndef MILLRACE_PYTHON_BINDING_H
 #define MILLRACE_PYTHON_BINDING_H
 
@@ -20,6 +18,8 @@ typedef struct module_state {
     PyObject *raise;                /* millrace._errors.raise_error */
     const mr_op_class **plugin_ops; /* of all plug-ins, which stay open as long as the process */
     size_t n_plugin_ops;
+    void **numpy; /* see numpy_table */
+    bool numpy_is_asked;
 } module_state;
 
 extern struct PyModuleDef millrace_module;
@@ -42,6 +42,16 @@ PyObject *array_copy(module_state *state, const mr_view *view);
 
 PyObject *batch_new(module_state *state, mr_batch *batch); /* takes the reference over */
 
+/* ---- _numpy.c ---- */
+/* numpy's functions; NULL, without an exception: numpy is not there, or newer than is known here.
+ */
+void **numpy_table(void);
+bool numpy_has(mr_dtype dtype); /* a type of its own for it */
+
+/* An array over memory that `owner` keeps. */
+PyObject *numpy_array(void **numpy, PyObject *owner, mr_dtype dtype, int32_t n_dims,
+                      const int64_t *dims, void *data);
+
 /* "B" for uint8 and so on; bfloat16, which the buffer protocol has no letter for, is "H". */
 const char *dtype_format(mr_dtype dtype);
 int dtype_of_format(const char *format, Py_ssize_t item_size); /* or -1 */
@@ -61,6 +71,9 @@ void enter_end_state(PyThreadState *state); /* likewise; with the GIL, which is 
 
 /* ---- _streams.c: a writer of streams ---- */
 extern PyType_Spec stream_writer_spec;
+
+/* ---- _replay.c: a function of the module ---- */
+PyObject *replay(PyObject *module, PyObject *args);
 
 /* ---- _shared.c: values that are made once ---- */
 extern PyType_Spec shared_spec;
@@ -85,6 +98,7 @@ extern PyType_Spec host_spec;
 
 typedef struct function {
     char *name;
+    char *replays; /* in a replay: the name that the journal has for it; NULL: not found yet */
     PyObject *call;
     bool wants_random, in_processes, one_field;
     mr_field *fields;
@@ -104,7 +118,8 @@ typedef struct host {
 
     function dataset; /* its call is the object, its keys what is asked of a sample */
     bool has_dataset, in_tuples, as_objects;
-    bool is_plan; /* somebody else makes the samples: only order and state are wanted */
+    bool is_replay; /* functions may come from other modules than those of the run */
+    bool is_plan;   /* somebody else makes the samples: only order and state are wanted */
     int64_t length;
     uint64_t fingerprint[2];
     mr_source_class source;
@@ -118,6 +133,10 @@ typedef struct host {
 } host;
 
 mr_tables host_tables(host *self);
+
+/* (_core.c) The ops of plug-ins and of a pipeline (or None), and who has its functions, or NULL. To
+ * be freed; NULL: with an exception set. */
+const mr_op_class **replay_ops(const module_state *state, PyObject *pipeline, host **functions);
 
 /* Before the loader's threads end: those that wait for a process give up. */
 void host_stop(host *self);

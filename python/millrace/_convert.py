@@ -39,6 +39,29 @@ def is_image(name, dims):
     return name == "uint8" and len(dims) == 3 and dims[2] in (1, 3)
 
 
+class NoField(TypeError):
+    """A part of a sample that is none of what fields hold: its name, and what it is."""
+
+    part = kind = ""
+
+
+def _kind_of(value):
+    """"a dict": what a person calls it."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def type_of_part(name, value):
+    """type_of() that names what cannot be a field."""
+    try:
+        return type_of(value)
+    except (TypeError, ValueError) as error:
+        other = NoField(f'field "{name}": {error}\n  hint: fields hold numbers, arrays of numbers, tensors and text; give '
+                        "what it holds as fields of their own, or leave it out")
+        other.part, other.kind = name, _kind_of(value)
+        raise other from None
+
+
 def type_of(value):
     """(dtype, dims, layout) of a value; uint8[?, ?, 3] and uint8[?, ?, 1] count as images."""
     array = to_array(value)

@@ -143,22 +143,28 @@ typedef struct pipeline {
     const mr_op_class **ops; /* its host's and those of plug-ins */
 } pipeline;
 
-/* Plug-ins that are opened later do not change it. */
-static int gather_ops(pipeline *self, const module_state *state, mr_tables *tables) {
+/* Those of plug-ins, and one more; plug-ins that are opened later do not change it. */
+static const mr_op_class **gather_ops(const module_state *state, const mr_op_class *own) {
     size_t n = 0, most = state->n_plugin_ops + 2;
-    self->ops = calloc(most, sizeof *self->ops);
-    if (!self->ops) {
+    const mr_op_class **ops = calloc(most, sizeof *ops);
+    if (!ops) {
         PyErr_NoMemory();
-        return -1;
+        return NULL;
     }
     for (size_t i = 0; i < state->n_plugin_ops; i++) {
-        self->ops[n++] = state->plugin_ops[i];
+        ops[n++] = state->plugin_ops[i];
     }
-    if (tables->ops && tables->ops[0]) {
-        self->ops[n++] = tables->ops[0];
+    ops[n] = own;
+    return ops;
+}
+
+const mr_op_class **replay_ops(const module_state *state, PyObject *given, host **functions) {
+    if (given != Py_None && Py_TYPE(given) != state->pipeline) {
+        PyErr_SetString(PyExc_TypeError, "pipeline must be a Pipeline");
+        return NULL;
     }
-    tables->ops = self->ops;
-    return 0;
+    *functions = given == Py_None ? NULL : ((pipeline *)given)->host;
+    return gather_ops(state, *functions ? host_tables(*functions).ops[0] : NULL);
 }
 
 static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
@@ -184,10 +190,12 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *keyw
         self->host = (host *)Py_NewRef(given);
         extra = host_tables(self->host);
     }
-    if (gather_ops(self, state, &extra) < 0) {
+    self->ops = gather_ops(state, extra.ops ? extra.ops[0] : NULL);
+    if (!self->ops) {
         Py_DECREF(self);
         return NULL;
     }
+    extra.ops = self->ops;
     if (mr_pipeline_parse_with(&self->pipeline, json, (size_t)size, &extra, &err) < 0) {
         Py_DECREF(self);
         return raise_error(state, &err, NULL);
@@ -370,6 +378,8 @@ typedef struct loader {
     PyObject *log;         /* text -> None, or NULL */
     python_policy policy;  /* without an object: none */
     bool busy;             /* a thread is inside next */
+    char *text;            /* of the last state: memory that is used again; or NULL */
+    size_t room;           /* of it */
 } loader;
 
 static void write_log(void *user, const char *text) {
@@ -405,17 +415,18 @@ static int parse_loader(PyObject *args, PyObject *keywords, module_state *state,
                             "log",         "io",
                             "trace",       "journal",
                             "fabric",      "policy",
-                            "by_epoch",    NULL};
+                            "by_epoch",    "no_names",
+                            NULL};
     mr_options *o = &v->options;
-    int digest = 0, poison = 0, by_epoch = 0;
+    int digest = 0, poison = 0, by_epoch = 0, no_names = 0;
     long long seed = -1, batch = 0, epochs = 0, first = 0, read_ahead = 0;
     long long threads = 0, world = 0, rank = 0, ahead = 0, reads = 0;
     Py_ssize_t state_size = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "O!|LLLLLLz#ppLLLLzOOszzzOp", names, state->pipeline, &v->pipeline,
+            args, keywords, "O!|LLLLLLz#ppLLLLzOOszzzOpp", names, state->pipeline, &v->pipeline,
             &threads, &world, &rank, &seed, &batch, &epochs, &o->state, &state_size, &digest,
             &poison, &first, &ahead, &reads, &read_ahead, &o->disable_cpu, &v->allocator, &v->log,
-            &v->io, &o->trace, &o->journal, &o->fabric, &v->policy, &by_epoch)) {
+            &v->io, &o->trace, &o->journal, &o->fabric, &v->policy, &by_epoch, &no_names)) {
         return 0;
     }
     o->threads = threads < 0            ? MR_THREADS_AUTO
@@ -434,6 +445,7 @@ static int parse_loader(PyObject *args, PyObject *keywords, module_state *state,
     o->digest = digest != 0;
     o->poison = poison != 0;
     o->by_epoch = by_epoch != 0;
+    o->no_names = no_names != 0;
     o->io = !v->io || strcmp(v->io, "auto") == 0 ? MR_IO_AUTO
             : strcmp(v->io, "uring") == 0        ? MR_IO_URING
                                                  : MR_IO_PREAD;
@@ -549,6 +561,7 @@ static void loader_dealloc(PyObject *object) {
     Py_XDECREF(self->log);
     Py_XDECREF(self->policy.object);
     Py_XDECREF(self->policy.exception);
+    PyMem_Free(self->text);
     free_object(object);
 }
 
@@ -618,23 +631,52 @@ static PyObject *loader_next(PyObject *object, PyObject *args) {
     return raise_error(state_of_type(Py_TYPE(object)), &err, h ? h->exceptions : NULL);
 }
 
+/* A state may be megabytes, and new memory for it costs as much as writing it: it stays. */
+static bool make_room(loader *self) {
+    if (!usable(self)) {
+        return false;
+    }
+    size_t room = mr_loader_state_bytes(self->loader);
+    if (room > self->room) {
+        PyMem_Free(self->text);
+        self->text = PyMem_Malloc(room);
+        self->room = self->text ? room : 0;
+    }
+    if (!self->text) {
+        PyErr_NoMemory();
+    }
+    return self->text != NULL;
+}
+
 static PyObject *loader_save(PyObject *object, PyObject *unused) {
     loader *self = (loader *)object;
     mr_error err = MR_ERROR_INIT;
     (void)unused;
-    if (!usable(self)) {
+    if (!make_room(self)) {
         return NULL;
     }
-    size_t room = mr_loader_state_bytes(self->loader);
-    char *text = PyMem_Malloc(room);
-    if (!text) {
-        return PyErr_NoMemory();
+    if (mr_loader_save(self->loader, self->text, self->room, &err) < 0) {
+        return raise_error(state_of_type(Py_TYPE(object)), &err, NULL);
     }
-    mr_status status = mr_loader_save(self->loader, text, room, &err);
-    PyObject *saved = status < 0 ? raise_error(state_of_type(Py_TYPE(object)), &err, NULL)
-                                 : PyUnicode_FromString(text);
-    PyMem_Free(text);
-    return saved;
+    return PyUnicode_FromString(self->text);
+}
+
+/* The letters of a rehearsal buffer may be megabytes: they are copied once, and nobody need look
+ * through them to have a dictionary. */
+static PyObject *loader_state(PyObject *object, PyObject *unused) {
+    loader *self = (loader *)object;
+    mr_error err = MR_ERROR_INIT;
+    const char *letters = NULL;
+    int64_t n = -1;
+    (void)unused;
+    if (!make_room(self)) {
+        return NULL;
+    }
+    if (mr_loader_save_apart(self->loader, self->text, &letters, &n, &err) < 0) {
+        return raise_error(state_of_type(Py_TYPE(object)), &err, NULL);
+    }
+    PyObject *rehearsal = n < 0 ? Py_NewRef(Py_None) : PyUnicode_DecodeASCII(letters, n, NULL);
+    return rehearsal ? Py_BuildValue("(sN)", self->text, rehearsal) : NULL;
 }
 
 static PyObject *loader_digest(PyObject *object, PyObject *unused) {
@@ -892,6 +934,8 @@ static PyMethodDef loader_methods[] = {
     {"next", loader_next, METH_VARARGS,
      "The next batch, or None at the end. Takes how many seconds to wait at most."},
     {"save", loader_save, METH_NOARGS, "The state after the last delivered batch, as JSON."},
+    {"state", loader_state, METH_NOARGS,
+     "The same without its rehearsal buffer, and that or None."},
     {"digest", loader_digest, METH_NOARGS, "Digest of all delivered batches."},
     {"stats", loader_stats, METH_NOARGS, "Statistics."},
     {"caches", loader_caches, METH_NOARGS, "What its caches did."},
@@ -986,8 +1030,21 @@ static PyObject *use_raiser(PyObject *module, PyObject *raiser) {
     Py_RETURN_NONE;
 }
 
+/* The loader's threads enter Python by PyGILState, which knows the first interpreter alone. */
+static int refuse_other_interpreters(void) {
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        PyErr_SetString(PyExc_ImportError, "millrace can be used in the main interpreter only, "
+                                           "and this is another one of the process");
+        return -1;
+    }
+    return 0;
+}
+
 static int exec_module(PyObject *module) {
     module_state *state = state_of_module(module);
+    if (refuse_other_interpreters() < 0) {
+        return -1;
+    }
     enter_prepare();
     set_raiser(module, Py_None);
     if (PyModule_AddStringConstant(module, "version", mr_version()) < 0 ||
@@ -1042,6 +1099,7 @@ static PyMethodDef module_methods[] = {
     {"tables", tables, METH_NOARGS, "Ops, sources and settings with their parameters."},
     {"load_plugin", load_plugin, METH_O, "Ops from a shared library."},
     {"use_raiser", use_raiser, METH_O, "Which function raises errors."},
+    {"replay", replay, METH_VARARGS, "Runs again what the run of a journal delivered."},
     {"parquet_json", parquet_json, METH_VARARGS, "What is in a Parquet file, as JSON."},
     {"trace_text", trace_text, METH_VARARGS, "What a trace says, as text."},
     {"sweep_text", sweep_text, METH_VARARGS, "What measurements of a sweep say, as text."},

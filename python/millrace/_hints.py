@@ -55,6 +55,8 @@ def _pair(name, value, methods, sources):
         return ", ".join(f"mr.{key}({_arguments(v)})" for key, v in value.items())
     if name == "cache" and value == "auto":
         return ".auto_cache()"
+    if name == "where" and isinstance(value, list):  # the source's own condition: the step takes a text
+        return f"mr.parquet(..., where={_value(value)})"
     if name in methods and name != "fields":
         return f".{name}({_arguments(value)})"
     return f"{name}={_value(value)}"

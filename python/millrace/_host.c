@@ -295,16 +295,57 @@ static const mr_param map_rows[] = {
     {.name = NULL},
 };
 
-static mr_status map_check(void *params, mr_error *err) {
-    map_params *p = params;
-    for (p->index = 0; p->index < p->host->n_functions; p->index++) {
-        if (strcmp(p->host->functions[p->index].name, p->function) == 0) {
-            return MR_OK;
+/* Whether names, module:name or module:name#2, are the same but for module and number. */
+static bool is_same_name(const char *one, const char *other) {
+    const char *a = strchr(one, ':'), *b = strchr(other, ':');
+    size_t n = a && b ? strcspn(a, "#") : 0;
+    return a && b ? n == strcspn(b, "#") && memcmp(a, b, n) == 0 : strcmp(one, other) == 0;
+}
+
+/* Which function has the name; n_functions: none. */
+static int32_t find_function(const host *self, const char *name) {
+    int32_t i = 0;
+    while (i < self->n_functions && strcmp(self->functions[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+/* Which function stands for one of the journal: modules may have other names than in the run, so
+ * functions of one name are taken in their order, and stay with what they were taken for. */
+static int32_t find_replayed(host *self, const char *name) {
+    for (int32_t i = 0; i < self->n_functions; i++) {
+        function *f = &self->functions[i];
+        if (f->replays && strcmp(f->replays, name) == 0) {
+            return i;
+        }
+        if (!f->replays && is_same_name(f->name, name)) {
+            f->replays = strdup(name);
+            return i;
         }
     }
-    mr_fail(err, MR_E_PARAM, "there is no function \"%s\"", p->function);
-    mr_hint(err, "pass functions={\"%s\": ...}", p->function);
+    return self->n_functions;
+}
+
+static mr_status no_function(const host *self, const char *name, mr_error *err) {
+    mr_fail(err, MR_E_PARAM, "there is no function \"%s\"", name);
+    if (!self->is_replay) {
+        mr_hint(err, "pass functions={\"%s\": ...}", name);
+    } else {
+        mr_hint(err,
+                "replay() takes functions from the pipeline that it is given, by name and by "
+                "their order; their modules may differ. Its first one is \"%.100s\"",
+                self->functions[0].name);
+    }
     return MR_E_PARAM;
+}
+
+static mr_status map_check(void *params, mr_error *err) {
+    map_params *p = params;
+    host *self = p->host;
+    p->index =
+        self->is_replay ? find_replayed(self, p->function) : find_function(self, p->function);
+    return p->index < self->n_functions ? MR_OK : no_function(self, p->function, err);
 }
 
 /* A function's code is not in its name: only its author can say that it is still the same. */
@@ -314,8 +355,7 @@ static uint32_t map_flags(const void *params) {
     return MR_OP_HEAVY | (random ? MR_OP_RANDOM : 0) | (p->version[0] ? 0 : MR_OP_OPAQUE);
 }
 
-/* Planning happens while the pipeline is made, with the GIL. */
-static int name_inputs(function *f, const mr_field *in, int32_t n_in) {
+static int make_inputs(function *f, const mr_field *in, int32_t n_in) {
     Py_XDECREF(f->inputs);
     Py_XDECREF(f->input_types);
     f->inputs = PyTuple_New(n_in);
@@ -331,6 +371,17 @@ static int name_inputs(function *f, const mr_field *in, int32_t n_in) {
         PyTuple_SetItem(f->input_types, i, type);
     }
     return f->inputs && f->input_types ? 0 : -1;
+}
+
+/* A pipeline is made with the GIL, a replay makes it without. */
+static int name_inputs(function *f, const mr_field *in, int32_t n_in) {
+    entered python = enter_python();
+    int failed = make_inputs(f, in, n_in);
+    if (failed) {
+        PyErr_Clear();
+    }
+    leave_python(python);
+    return failed;
 }
 
 /* A field that was delivered on request only stays so. */
@@ -354,7 +405,6 @@ static mr_status map_plan(const void *params, const mr_field *in, int32_t n_in, 
         return mr_fail(err, MR_E_PARAM, "map takes one field, or all of them");
     }
     if (name_inputs(f, in, n_in) < 0) {
-        PyErr_Clear();
         return mr_fail(err, MR_E_MEMORY, "cannot name the inputs of %s", f->name);
     }
     memcpy(out, f->fields, (size_t)f->n_fields * sizeof *out);
@@ -416,29 +466,89 @@ static PyObject *call_function(host *self, const function *f, const mr_key *key,
     return result;
 }
 
+static bool is_field(const function *f, const char *name) {
+    int32_t i = 0;
+    while (i < f->n_fields && strcmp(f->fields[i].name, name) != 0) {
+        i++;
+    }
+    return i < f->n_fields;
+}
+
+/* A key of the result that is no field; "": there is none. */
+static void surplus_key(const function *f, PyObject *result, char *out, size_t size) {
+    PyObject *keys = PyMapping_Keys(result);
+    Py_ssize_t n = keys ? PyList_Size(keys) : 0;
+    out[0] = '\0';
+    for (Py_ssize_t k = 0; k < n && !out[0]; k++) {
+        PyObject *text = PyObject_Str(PyList_GetItem(keys, k));
+        const char *name = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+        snprintf(out, size, "%s", !name ? "?" : is_field(f, name) ? "" : name);
+        Py_XDECREF(text);
+    }
+    PyErr_Clear();
+    Py_XDECREF(keys);
+}
+
+/* A field that the result lacks; NULL: it has all. */
+static const char *missing_key(const function *f, PyObject *result) {
+    for (int32_t i = 0; i < f->n_fields; i++) {
+        if (!PyMapping_HasKey(result, f->keys[i])) {
+            return f->fields[i].name;
+        }
+    }
+    return NULL;
+}
+
+static mr_status other_fields(const function *f, PyObject *result, mr_error *err) {
+    char surplus[128];
+    const char *missing = missing_key(f, result);
+    surplus_key(f, result, surplus, sizeof surplus);
+    if (missing && surplus[0]) {
+        mr_fail(err, MR_E_TYPE, "%s returned no field \"%s\", but \"%s\"", f->name, missing,
+                surplus);
+    } else if (missing) {
+        mr_fail(err, MR_E_TYPE, "%s returned no field \"%s\"", f->name, missing);
+    } else {
+        mr_fail(err, MR_E_TYPE, "%s returned one field more, \"%s\"", f->name, surplus);
+    }
+    mr_hint(err, "every sample needs the same fields as the first, or those of fields=, which "
+                 "lists all that are returned");
+    return MR_E_TYPE;
+}
+
 static mr_status check_result(const function *f, PyObject *result, mr_error *err) {
     if (f->one_field) {
         return MR_OK;
     }
-    if (!PyMapping_Check(result) || PyMapping_Size(result) != f->n_fields) {
+    bool has_keys =
+        PyDict_Check(result) || (PyMapping_Check(result) && PyObject_HasAttrString(result, "keys"));
+    Py_ssize_t n = has_keys ? PyMapping_Size(result) : -1;
+    if (n < 0) {
         PyErr_Clear();
-        mr_fail(err, MR_E_TYPE, "%s did not return a dictionary of %d fields", f->name,
-                f->n_fields);
-        mr_hint(err, "every sample needs the same fields as the first");
-        return MR_E_TYPE;
+        return mr_fail(err, MR_E_TYPE, "%s did not return a dictionary of fields", f->name);
     }
-    return MR_OK;
+    return n == f->n_fields ? MR_OK : other_fields(f, result, err);
+}
+
+static mr_status store_field(host *self, const function *f, int32_t i, PyObject *result,
+                             values_memory *own, mr_view *out, mr_error *err) {
+    PyObject *value = f->one_field ? Py_NewRef(result) : PyObject_GetItem(result, f->keys[i]);
+    if (!value && PyDict_Check(result) && PyErr_ExceptionMatches(PyExc_KeyError)) {
+        PyErr_Clear();
+        return other_fields(f, result, err);
+    }
+    mr_status status = value ? store_value(self, value, &f->fields[i], &out[i], &own->memory[i],
+                                           &own->capacity[i], err)
+                             : MR_E_HOST;
+    Py_XDECREF(value);
+    return status;
 }
 
 static mr_status store_result(host *self, const function *f, PyObject *result, values_memory *own,
                               mr_view *out, mr_error *err) {
     mr_status status = check_result(f, result, err);
     for (int32_t i = 0; status == MR_OK && i < f->n_fields; i++) {
-        PyObject *value = f->one_field ? Py_NewRef(result) : PyObject_GetItem(result, f->keys[i]);
-        status = value ? store_value(self, value, &f->fields[i], &out[i], &own->memory[i],
-                                     &own->capacity[i], err)
-                       : MR_E_HOST;
-        Py_XDECREF(value);
+        status = store_field(self, f, i, result, own, out, err);
     }
     return status;
 }
@@ -722,6 +832,7 @@ static void free_function(function *f) {
     free(f->fields);
     free(f->keys);
     free(f->name);
+    free(f->replays);
     Py_XDECREF(f->call);
     Py_XDECREF(f->inputs);
     Py_XDECREF(f->input_types);

@@ -100,7 +100,7 @@ def _parts(sample, names):
 
 
 def _types(parts):
-    return {name: _convert.type_of(value) for name, value in parts}
+    return {name: _convert.type_of_part(name, value) for name, value in parts}
 
 
 def _join(first, second):

@@ -13,7 +13,7 @@ from collections import deque
 
 import numpy as np
 
-from . import _accelerate, _convert, _core, _hints, _host, _policy, _world
+from . import _accelerate, _classes, _convert, _core, _hints, _host, _policy, _world
 
 _MOST_EPOCHS = 2**32 - 1
 _live = weakref.WeakSet()
@@ -144,6 +144,8 @@ def _numpy_bfloat16(array):
 
 
 def _to_numpy(array):
+    if type(array) is np.ndarray:
+        return array
     return _numpy_bfloat16(array) if array.dtype == "bfloat16" else np.asarray(array)
 
 
@@ -261,14 +263,15 @@ def _wants_pinned(options):
 # ---- Loader -------------------------------------------------------------------------------------
 
 
-def _read_state(text):
-    """A saved state as a dictionary. A rehearsal buffer, megabytes of letters, is cut out rather than parsed."""
-    mark = ', "rehearsal": "'
-    begin = text.find(mark)
-    if begin < 0:
-        return json.loads(text)
-    end = text.index('"', begin + len(mark))
-    return {**json.loads(text[:begin] + text[end + 1:]), "rehearsal": text[begin + len(mark):end]}
+def _read_state(core):
+    """Where a run stands, as a dictionary of numbers and strings."""
+    text, rehearsal = core.state()
+    state = json.loads(text)
+    return state if rehearsal is None else {**state, "rehearsal": rehearsal}
+
+
+def _replaced():
+    return RuntimeError("another iteration of this loader, or a state, has taken the place of this one: use two loaders")
 
 
 class Loader(_accelerate.Told):
@@ -279,6 +282,7 @@ class Loader(_accelerate.Told):
     def __init__(self, pipeline, options):
         self.pipeline, self._options = pipeline, dict(options)
         self._core = self._processes = None
+        self._no_names = False  # of a trace
         if options["ragged"] not in ("values", "nested"):
             raise ValueError(f'ragged must be "values" or "nested", not {options["ragged"]!r}')
         self._convert = _converter(options["to"])
@@ -288,9 +292,12 @@ class Loader(_accelerate.Told):
         self._range = _torch_range if options["to"] == "torch" else None
         self._rank, self._world = _world.detect(options["rank"], options["world"])
         self._begun, self._inside, self._iteration = False, False, 0
+        self._asked = False  # for the rank and world, of which one warning is enough
         self._timeout = 0.0  # seconds that next() waits at most; 0: for ever
         state = self._options.pop("state")
         self._open(json.dumps(state) if state is not None else None)
+        self._named = _classes.of(self)
+        _classes.compare(self, list(_live))
         _live.add(self)
 
     # ---- Opening ----
@@ -309,7 +316,7 @@ class Loader(_accelerate.Told):
         if o["io"] not in ("auto", "uring", "pread"):
             raise ValueError(f'io cannot be {o["io"]!r}\n  hint: known: auto, uring, pread')
         return {**given, "digest": o["digest"], "io": o["io"], "disable_cpu": o["disable_cpu"],
-                "allocator": allocator, "log": _log, "trace": o["trace"],
+                "allocator": allocator, "log": _log, "trace": o["trace"], "no_names": self._no_names,
                 "journal": o["journal"] and os.fspath(o["journal"]), "fabric": o["fabric"],
                 "policy": o["policy"] and _policy.Adapter(o["policy"]),
                 "by_epoch": bool(self.pipeline._dataset and self.pipeline._dataset.by_epoch)}
@@ -336,7 +343,7 @@ class Loader(_accelerate.Told):
             raise
         self.close()
         self._core, self._host, self._processes = core, host, processes
-        start = _read_state(core.save())
+        start = _read_state(core)
         self._epoch, self._seed = start["epoch"], start["seed"]
         self._classes = core.classes("label")
         self._started = None
@@ -370,6 +377,15 @@ class Loader(_accelerate.Told):
         if getattr(self, "_core", None) is not None:
             self.close()
 
+    def __getattr__(self, name):
+        """Only for names that do not exist. Programs that make another loader from these attributes cannot do so
+        from a pipeline's."""
+        if name in ("dataset", "sampler", "batch_sampler"):
+            raise AttributeError(
+                f"a pipeline's loader has no {name}: its order is its own. In place of accelerate's skip_first_batches() "
+                "load the state that it had: loader.load_state_dict(state); mr.torch.DataLoader has torch's attributes")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __enter__(self):
         return self
 
@@ -384,7 +400,8 @@ class Loader(_accelerate.Told):
         core, options = self._opened(), self._options
         if options["rank"] is not None:
             return core
-        found = _world.detect(None, None, warn=not self._begun)
+        found = _world.detect(None, None, warn=not self._asked)
+        self._asked = True
         if found != (self._rank, self._world):
             if self._begun:
                 raise _world.changed((self._rank, self._world), found)
@@ -434,6 +451,7 @@ class Loader(_accelerate.Told):
         if self._is_stream:
             return self.all_epochs()  # from where it is
         if self._inside:
+            self._iteration += 1  # a thread that is inside of the other one is to know why that ends
             self._go_to(self._epoch + 1)
             core = self._core
         if core.n_steps and core.steps_left == 0:
@@ -453,10 +471,14 @@ class Loader(_accelerate.Told):
         with _accelerate.going_through(self, self._last_batch):
             while not last:
                 if iteration != self._iteration:
-                    raise RuntimeError("another iteration of this loader, or a state, has taken the place "
-                                       "of this one: use two loaders")
+                    raise _replaced()
                 self._inside = True
-                batch = next(self)
+                try:
+                    batch = next(self)
+                except Exception:
+                    if iteration != self._iteration:  # while another thread was waiting here
+                        raise _replaced() from None
+                    raise
                 self.end_of_dataloader = last = self._core.steps_left % self._core.n_steps == 0
                 self._inside = not last
                 yield batch
@@ -488,9 +510,7 @@ class Loader(_accelerate.Told):
         that is followed has one epoch alone, and goes on."""
         if self._is_stream:
             return
-        here = self.state_dict()
-        ended = here["position"] == here["samples"]
-        if self._inside or here["epoch"] + ended != epoch:
+        if self._inside or self.next_epoch != epoch:
             self._go_to(_whole_number("epoch", epoch, 0))
 
     def __next__(self):
@@ -515,9 +535,11 @@ class Loader(_accelerate.Told):
             self._started = time.monotonic()
         self._epoch = raw.epoch
         self._seen += raw.size
-        convert, fields = self._convert, raw.fields()
+        convert = self._convert
+        fields = raw.numpy_fields() if convert is _to_numpy else raw.fields()
         for name, value in fields.items():
-            fields[name] = convert(value) if type(value) is not tuple else self._ragged(value)
+            if type(value) is not np.ndarray:
+                fields[name] = convert(value) if type(value) is not tuple else self._ragged(value)
         batch = Batch(fields, raw, self._classes)
         for call, random in self._calls:
             batch = call(batch, self._batch_random(raw)) if random else call(batch)
@@ -605,6 +627,18 @@ class Loader(_accelerate.Told):
         return self._epoch
 
     @property
+    def next_epoch(self):
+        """The epoch that the next iteration is of: the one that a state is in the middle of, the one behind it
+        where the state is that of its last batch. A training loop that goes on from a state counts from it:
+        for epoch in range(loader.next_epoch, 90)."""
+        if self._is_stream:
+            return 0
+        if self._inside:
+            return self._epoch + 1
+        here = self.state_dict()
+        return here["epoch"] + (here["position"] == here["samples"])
+
+    @property
     def steps_per_epoch(self):
         """A TypeError where a stream is followed: nobody knows where it ends."""
         steps = (self._opened() if self._begun else self._settled()).n_steps
@@ -666,6 +700,19 @@ class Loader(_accelerate.Told):
         """The file that spans are written to, or None."""
         return self._options["trace"]
 
+    def _retrace(self, path, names=True):
+        """Goes on from where it is with another trace, or with none."""
+        state = self._opened().save()
+        before = self._options["trace"], self._no_names
+        self._options["trace"], self._no_names = path, not names
+        self.close()  # a trace has one writer
+        try:
+            self._open(state)
+        except BaseException:  # the loader goes on as it was
+            self._options["trace"], self._no_names = before
+            self._open(state)
+            raise
+
     def metrics(self):
         """The figures of stats() as text that Prometheus scrapes."""
         return self._opened().metrics()
@@ -712,7 +759,7 @@ class Loader(_accelerate.Told):
     def state_dict(self):
         """The state after the last batch that was delivered: a small dictionary of numbers and
         texts. It fits any number of ranks, threads and any batch size."""
-        return _read_state(self._opened().save())
+        return _read_state(self._opened())
 
     def load_state_dict(self, state):
         """Goes on from a state. Raises if it belongs to another pipeline, dataset or seed."""

@@ -230,7 +230,7 @@ class Pipeline:
         Generator that depends on seed, epoch and sample and on nothing else.
 
         fields: what it returns, {"image": ("float32", (3, 224, 224)), "tokens": ("int32", (None,))}
-        (with field: one such tuple); None is a dimension that varies. Otherwise the function is
+        (with field: one such tuple), all fields of it; None is a dimension that varies. Otherwise the function is
         tried on the first two samples: dimensions in which they differ vary.
 
         processes: run it in so many worker processes instead of in threads under the GIL; arrays
@@ -402,6 +402,7 @@ class Pipeline:
 
     # ---- At work ----
 
+    @_tables.suggesting
     def loader(self, *, seed=None, epochs=None, batch=None, to="numpy", threads=0, rank=None,
                world=None, digest=False, ragged="values", pin=None, state=None, batches_ahead=0,
                reads=0, read_ahead_bytes=0, io="auto", disable_cpu=None, allocator=None,
@@ -556,7 +557,7 @@ def _look_for_files(table, values):
         if not isinstance(path, (str, os.PathLike)) or \
                 (row["kind"] == "strings" and set("*?[{") & set(os.fspath(path))):
             continue  # several files, or a pattern: the source tells what it did not find
-        if row["name"] in ("path", "list", "labels") and os.fspath(path) and \
+        if row["name"] in ("path", "list", "labels", "classes") and os.fspath(path) and \
                 "://" not in os.fspath(path) and not os.path.exists(path):
             raise FileNotFoundError(
                 errno.ENOENT, f"{table['name']}({row['name']}=...): there is no such file or folder, "

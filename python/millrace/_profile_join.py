@@ -53,9 +53,11 @@ class Part:
                 self.end = json.loads(data[at:at + size])
             elif tag in (_SPANS, _PROBES):
                 kind, into = (SPAN, self.spans) if tag == _SPANS else (PROBE, self.probes)
-                values = np.frombuffer(data, kind, there // kind.itemsize, at).copy()
-                into.setdefault(track, []).append(values)
+                into.setdefault(track, []).append(np.frombuffer(data, kind, there // kind.itemsize, at))
             at += there
+        for tracks in (self.spans, self.probes):  # a file has fifty pieces a second: they become one
+            for track, pieces in tracks.items():
+                tracks[track] = [np.concatenate(pieces)]
 
 
 def parts_of(path: str) -> list[str]:
@@ -81,6 +83,7 @@ class _Joined:
         self.lost, self.note = probes.get("lost", 0), probes.get("note", "")
         self.period = probes.get("period_ns", 0)
         self.processes = 0
+        self.disk_bytes = main.end.get("disk_bytes", 0)
         self._count(main)
 
     def _track_of(self, worker: int) -> int:
@@ -114,6 +117,7 @@ class _Joined:
         self.note, self.period = self.note or told.get("note", ""), self.period or told.get("period_ns", 0)
         self.dropped[track] += sum(part.end.get("dropped", []))
         self.usage[track] = _sum(self.usage[track], (part.end.get("usage") or [{}])[0])
+        self.disk_bytes += part.end.get("disk_bytes", 0)
         self._count(part)
 
     def number_batches(self) -> None:
@@ -145,6 +149,14 @@ class _Joined:
                 more["duration"] = np.where(of_samples, length, more["duration"])
                 self.spans[track][i] = more
 
+    def set_batch(self) -> None:
+        """Batch samplers do not all tell how many samples a batch has."""
+        setup = self.header.get("setup", {})
+        every = [spans["batch"][(spans["kind"] == _SAMPLE) & (spans["batch"] != NO_BATCH)]
+                 for pieces in self.spans.values() for spans in pieces]
+        if every and sum(map(len, every)):
+            setup["batch"] = max(setup.get("batch", 1), int(np.bincount(np.concatenate(every)).max()))
+
     def slowest(self, name: Callable[[int], str]) -> list[dict[str, Any]]:
         """The samples that took longest, with their names."""
         every = [spans[spans["kind"] == _SAMPLE] for pieces in self.spans.values() for spans in pieces]
@@ -157,7 +169,7 @@ class _Joined:
 
     def last_word(self) -> dict[str, Any]:
         main = self.end.get("counters", {})
-        return {**self.end, "dropped": self.dropped, "usage": self.usage,
+        return {**self.end, "dropped": self.dropped, "usage": self.usage, "disk_bytes": self.disk_bytes,
                 "counters": {"note": main.get("note", ""),
                              "ops": sorted(self.counts.values(), key=lambda one: one["op"])},
                 "probes": {"note": self.note, "period_ns": self.period, "lost": self.lost,
@@ -198,6 +210,7 @@ def join(path: str, parts: list[str], name: Callable[[int], str] = _no_name) -> 
     joined.number_batches()
     if joined.header.get("setup", {}).get("batched"):
         joined.part_batches()
+    joined.set_batch()
     if joined.end:
         joined.end["slowest"] = joined.slowest(name)
     beside = f"{path}.joined"

@@ -8,6 +8,7 @@ timed a step stands behind a wrapper that looks like it; afterwards everything i
 """
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ class Site(NamedTuple):
     holder: Any  # a list or dict
     key: Any
     name: str
+    op: int
 
 
 def _is_dataset(value: Any) -> bool:
@@ -56,7 +58,7 @@ def _entries(holder: Any) -> list[tuple[Any, Any]]:
     return list(enumerate(holder) if isinstance(holder, list) else holder.items())
 
 
-def _find(holder: Any, depth: int, seen: set[int]) -> Iterator[Site]:
+def _find(holder: Any, depth: int, seen: set[int]) -> Iterator[tuple[Any, Any]]:
     for key, value in _entries(holder):
         if id(value) in seen or isinstance(value, type):
             continue
@@ -65,7 +67,7 @@ def _find(holder: Any, depth: int, seen: set[int]) -> Iterator[Site]:
             seen.add(id(value))
             yield from _find(parts, depth + 1, seen)
         elif callable(value):
-            yield Site(holder, key, _name(key, value))
+            yield holder, key
         elif _is_dataset(value) and depth < _MOST_DEPTH:
             seen.add(id(value))
             yield from _find(vars(value), depth + 1, seen)
@@ -76,32 +78,66 @@ def _find(holder: Any, depth: int, seen: set[int]) -> Iterator[Site]:
 
 
 def find(dataset: Any) -> list[Site]:
-    """The steps of a dataset, in the order of its attributes."""
+    """The places where a dataset keeps its steps, in the order of its attributes. A step in several
+    places is one op: torchvision's datasets have their transform twice."""
     if not hasattr(dataset, "__dict__"):
         return []
-    found = []
-    for site in _find(vars(dataset), 0, {id(dataset)}):
-        found.append(site)
+    found: list[Site] = []
+    ops: dict[int, int] = {}
+    for holder, key in _find(vars(dataset), 0, {id(dataset)}):
+        step = holder[key]
+        found.append(Site(holder, key, _name(key, step), ops.setdefault(id(step), len(ops))))
         if len(found) == _MOST_OPS:
             break
     return found
 
 
+def one_of_each(sites: list[Site]) -> list[Site]:
+    """The first place of each op: its name is the op's."""
+    first: dict[int, Site] = {}
+    for site in sites:
+        first.setdefault(site.op, site)
+    return list(first.values())
+
+
+def _of_all(values: Any) -> int:
+    return sum(map(size_of, values[:8]))
+
+
+def _of_image(image: Any) -> int:
+    width, height = image.size
+    return width * height * len(image.getbands())
+
+
+def _nothing(value: Any) -> int:
+    return 0
+
+
+def _way_to_size(value: Any) -> Callable[[Any], int]:
+    if isinstance(getattr(value, "nbytes", None), int):
+        return _NBYTES
+    if isinstance(value, (bytes, str)):
+        return len
+    if isinstance(value, (tuple, list)):
+        return _of_all
+    if isinstance(value, dict):
+        return lambda values: _of_all(list(values.values()))
+    return _of_image if hasattr(value, "getbands") else _nothing
+
+
+_NBYTES = operator.attrgetter("nbytes")
+_ways: dict[type, Callable[[Any], int]] = {}  # asked for at every step: found once for each type
+
+
 def size_of(value: Any) -> int:
     """Bytes of an array, a tensor, an image or a text; 0 where it is not cheap to tell."""
-    size = getattr(value, "nbytes", None)
-    if isinstance(size, int):
-        return size
-    if isinstance(value, (bytes, str)):
-        return len(value)
-    if isinstance(value, (tuple, list)):
-        return sum(size_of(one) for one in value[:8])
-    if isinstance(value, dict):
-        return sum(size_of(one) for one in list(value.values())[:8])
-    bands = getattr(value, "getbands", None)
-    if bands is not None:
-        return value.width * value.height * len(bands())
-    return 0
+    way = _ways.get(type(value))
+    if way is None:
+        way = _ways[type(value)] = _way_to_size(value)
+    try:
+        return way(value)
+    except Exception:  # another value of the type had it
+        return 0
 
 
 class Watch:
@@ -137,7 +173,8 @@ class Watch:
             return result
         finally:
             self.inside = False
-            self.recorder.lap(OP, op, size_of(args), size_of(result))
+            given = args[0] if args else next(iter(keywords.values()), None)
+            self.recorder.lap(OP, op, size_of(given), size_of(result))
 
     def batch_of(self, collate: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def timed(samples: Any) -> Any:
@@ -189,8 +226,8 @@ class _Step:
 def watch_steps(sites: list[Site], watch: Watch) -> Callable[[], None]:
     """Puts every step behind the stopwatch; the result puts all of them back."""
     kept = [(site, site.holder[site.key]) for site in sites]
-    for op, (site, step) in enumerate(kept):
-        site.holder[site.key] = _Step(step, op, watch)
+    for site, step in kept:
+        site.holder[site.key] = _Step(step, site.op, watch)
 
     def restore() -> None:
         for site, step in kept:

@@ -29,7 +29,7 @@ def shared(store=None, fabric=None, *, space="default", ttl=0.0, timeout=0.5, pa
     version of the function), change the key or `space`.
 
     `patience`: seconds to wait for somebody who is making a value, before making it here too.
-    `ttl`: seconds that the fabric keeps values, 0 for no end. `timeout`: seconds that an answer of
+    `ttl`: seconds that the fabric keeps values, 0 as its URL says, or for no end. `timeout`: seconds that an answer of
     the fabric may take. Servers that are down, slow or full, and stores that are full, only mean
     that values are made again.
 

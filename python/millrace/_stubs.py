@@ -78,6 +78,8 @@ class Loader:
     @property
     def epoch(self) -> int: ...
     @property
+    def next_epoch(self) -> int: ...
+    @property
     def steps_per_epoch(self) -> int: ...
     @property
     def n_samples(self) -> int: ...
@@ -147,6 +149,13 @@ class Report:
                format: Literal["chrome", "csv"] = "chrome") -> None: ...
 
 
+class Replayed(NamedTuple):
+    steps: int
+    samples: int
+    compared: int
+    digest: str
+
+
 class FunctionRow(NamedTuple):
     op: str
     function: str
@@ -187,6 +196,8 @@ def report(trace: str | PathLike[str] | Loader, other: str | PathLike[str] | Loa
 def report(trace: Sequence[str | PathLike[str] | Loader], other: None = None,
            out: str | PathLike[str] | None = None,
            photos: str | PathLike[str] | None = None) -> Ranks: ...
+def replay(journal: str | PathLike[str], pipeline: Pipeline | None = None, *,
+           threads: int = 0) -> Replayed: ...
 def profile(loader: Any, path: str | PathLike[str], *, names: bool = True) -> Profile: ...
 def sweep(make_loader: Callable[..., Any], *, rounds: int = 3, steps: int | None = None,
           consume: Callable[[Any], Any] | None = None, **settings: Iterable[Any]) -> Sweep: ...

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Methods from the tables of the C library: names, signatures, defaults and docs."""
+import difflib
+import functools
 import json
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from keyword import iskeyword
 
 from . import _core
@@ -19,6 +21,9 @@ def annotation(row):
         return "Literal[" + ", ".join(json.dumps(choice) for choice in row["choices"]) + "]"
     if row["kind"] == "string" and row["name"] in ("path", "list"):
         return "str | PathLike[str]"
+    if row["kind"] == "json" and row["name"] == "classes":
+        names = "str | PathLike[str] | Sequence[str]"
+        return f"{names} | Mapping[str, {names}] | None"
     return _ANNOTATIONS[row["kind"]]
 
 
@@ -96,3 +101,18 @@ def known_as(name, kind, others=()):
         if _plain(name) in map(_plain, (table["name"], *table["also"].split())):
             return table["name"]
     return next((ours for theirs, ours in others if _plain(theirs) == _plain(name)), None)
+
+
+def suggesting(method):
+    """A method that says which of its keywords may have been meant."""
+    known = [name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY]
+
+    @functools.wraps(method)
+    def call(self, *args, **keywords):
+        for name in keywords:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                meant = f"; did you mean {near[0]!r}?" if near else ""
+                raise TypeError(f"{method.__name__}() has no {name!r}{meant}\n  known: {', '.join(known)}")
+        return method(self, *args, **keywords)
+    return call

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import threading
 import time
@@ -70,21 +71,22 @@ class Seeded:
 
 
 class SeededWhereDrawn(Seeded):
-    """The same samples for less: as long as none was seen to draw, generators are not seeded, only looked
-    at after each batch. One that has drawn is made again, seeded, and so are all after it. At first
-    one sample is looked at alone, so that of datasets that always draw only that one is made twice."""
+    """The same samples for less: for each sample only the generators are seeded that were seen to be drawn
+    from, and after each batch one looks at the others. A batch in which one of those was drawn from is
+    made again with all seeded, and that one is seeded in all behind it. Where none is known yet, one sample
+    is looked at alone, so that of datasets that always draw only that one is made twice."""
 
-    def __init__(self, dataset, seed, apart):
+    def __init__(self, dataset, seed, apart, drawn=frozenset()):
         super().__init__(dataset, seed, apart)
-        self.draws, self.known = apart, False  # a program's generators are not looked at in this way
-        self.twins = None
+        self.drawn = _random.EACH if apart else drawn  # a program's generators are not looked at in this way
+        self.known, self.twins = bool(drawn), None
 
     def __getitems__(self, keys):
-        if self.draws:
+        if self.drawn == _random.EACH:
             return [self[key] for key in keys]
         groups = [keys] if self.known else [keys[:1], keys[1:]]
         self.known = True
-        samples = [sample for group in groups for sample in self.undrawn(group) or map(self.__getitem__, group)]
+        samples = [sample for group in groups for sample in self.looked_at(group) or map(self.__getitem__, group)]
         self.last = keys[-1][:2]
         return samples
 
@@ -95,18 +97,22 @@ class SeededWhereDrawn(Seeded):
             self.twins.begin()
         self.in_step = True
 
-    def undrawn(self, keys):
-        """The samples, or None where one has drawn or fails."""
-        if self.draws:
-            return None
+    def looked_at(self, keys):
+        """The samples, or None where one fails or has drawn from a generator that is not seeded."""
         self.begin()
         try:
-            samples = [self.dataset[key] for _, _, key in keys]
+            samples = [self.made(*key) for key in keys]
         except Exception:  # pylint: disable=broad-except
             self.in_step = False
             return None  # made once more alone, it says so
-        self.draws = self.twins.drew()
-        return None if self.draws else samples
+        more = self.twins.drew(_random.EACH - self.drawn)
+        self.drawn |= more
+        return None if more else samples
+
+    def made(self, epoch, number, key):
+        if self.drawn:
+            _random.seed_these(self.drawn, self.seed, epoch, number, _random.SAMPLE)
+        return self.dataset[key]
 
 
 class SeededAtOnce(Seeded):
@@ -292,8 +298,9 @@ def remainder_of(dataset, options, world):
     return "even" if world > 1 else "keep"
 
 
-def law_loader(dataset, shape, options, seed, rank, world, is_plan):
-    """A native loader over a Python dataset. shape: (structure, fields)."""
+def law_loader(dataset, shape, options, seed, rank, world, is_plan, once=False):
+    """A native loader over a Python dataset. shape: (structure, fields). once: no sample is given twice, so that
+    ranks may differ in steps."""
     structure, fields = shape
     whole = dataset
     while isinstance(whole, (Watched, Alike)):
@@ -301,7 +308,7 @@ def law_loader(dataset, shape, options, seed, rank, world, is_plan):
     name = type(whole).__name__
     pipeline = Pipeline(("dataset", {"object": name}), (), {
         "shuffle": options.shuffle, "batch": (options.batch_size or 1) * world,
-        "remainder": remainder_of(dataset, options, world)}, dataset=_host.Dataset(dataset, name, fields, structure, "", is_plan, True))
+        "remainder": "keep" if once else remainder_of(dataset, options, world)}, dataset=_host.Dataset(dataset, name, fields, structure, "", is_plan, True))
     arrays = structure != "object" and not is_plan
     return pipeline.loader(
         seed=seed, to="torch" if arrays else "numpy", rank=rank, world=world,
@@ -342,6 +349,10 @@ class Engine:
             self.watched.begin()
             batches = self.watched.taken(batches)
         return map(self.collate, batches)
+
+    def next_epoch(self):
+        """The epoch that the next iteration is of."""
+        return self.loader.next_epoch
 
     def at_end(self):
         """Whether the batch that was given is the last of its epoch."""
@@ -414,6 +425,11 @@ class Planned:
             self.delivered = self.states.popleft()
             yield checked(batch)
 
+    def next_epoch(self):
+        if self.delivered is None:
+            return self.plan.next_epoch
+        return self.state()["epoch"] + 1  # the one that it is of is over, or is left
+
     def at_end(self):
         state = self.state()
         return state["position"] == state["samples"]
@@ -452,11 +468,33 @@ class Counted:
     def batches(self):
         if self.inside:  # left early: the next epoch
             self.epoch, self.skip = self.epoch + 1, 0
-        self.taken, self.skip = self.skip, 0
-        for batch in self.made(self.taken):
+        first, self.skip = self.skip, 0
+        yield from self.one_epoch(first)
+        if first > 0 and self.taken == first:  # a state after the last batch: its epoch was over
+            self.finish()
+            yield from self.one_epoch(0)
+        self.finish()
+
+    def one_epoch(self, first):
+        self.taken = first
+        for batch in self.made(first):
             self.inside, self.taken = True, self.taken + 1
             yield checked(batch)
+
+    def finish(self):
         self.epoch, self.taken, self.inside = self.epoch + 1, 0, False
+
+    def next_epoch(self):
+        """The epoch that the next iteration is of; of a state after the last batch where it is known to be that."""
+        over = 0 < self.length() <= self.skip
+        return self.epoch + (self.inside or over)
+
+    def length(self):
+        """Batches of an epoch; without end where nobody knows."""
+        try:
+            return len(self)
+        except TypeError:
+            return math.inf
 
     def wants_processes(self):
         return False
@@ -494,6 +532,7 @@ class Sampled(Counted):
     def __init__(self, dataset, options, seed, sampler, threads):
         super().__init__(dataset, options, seed)
         self.sampler, self.first, self.dataset = sampler, 0, dataset
+        self.kept, self.begun_with = _random.Kept(sampler), {}
         self.threads = threads
         self.inner = None if threads else workers_of_torch(
             options, dataset, self.keys, seed,
@@ -505,6 +544,7 @@ class Sampled(Counted):
     def keys(self):
         """Of each batch. Samplers that draw from global generators do so by the law."""
         apart, number = _random.Apart(self.seed, self.epoch, 0, _random.ORDER), 0
+        self.begun_with = self.kept.states()
         with apart:
             keys = iter(self.sampler)
         for step in itertools.count():
@@ -517,6 +557,15 @@ class Sampled(Counted):
             number += len(batch)
             if step >= self.first:
                 yield numbered if self.options.auto_collation else numbered[0]
+
+    def state(self):
+        """With the sampler's own generators as they were when the epoch began."""
+        states = self.begun_with if self.inside else self.kept.states()
+        return {**super().state(), **({"generators": states} if states else {})}
+
+    def load(self, state):
+        super().load(state)
+        self.kept.set(state.get("generators", {}))
 
     def made(self, first):
         self.first = first

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ._convert import NoField
 from ._pipeline import Pipeline, dataset as python_dataset
 from ._sweep import rows_of
 from ._tables import TABLES
@@ -88,7 +89,7 @@ class Collate:
 class _Steps:
     def __init__(self) -> None:
         self.notes: list[Note] = []
-        self.pipeline: Any = None
+        self.pipeline: Any = None  # none where a part of a sample cannot be a field
         self.lines: list[str] = []
         self.fields: list[str] = []
         self.draws = False
@@ -104,7 +105,7 @@ class _Steps:
         self.lines.append(f".{name}({_arguments(values)})")
 
     def setting(self, name: str, value: Any) -> None:
-        self.pipeline = self.pipeline._set(name, value)
+        self.pipeline = self.pipeline and self.pipeline._set(name, value)
         self.lines.append(f".{name}({value!r})")
 
     def function(self, call: Any, field: str, note: Note) -> None:
@@ -359,9 +360,15 @@ def _dataset_steps(dataset: Any, folder: Callable[[], str]) -> _Steps:
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise TypeError(f"{type(dataset).__name__} cannot be translated: it has no __getitem__ and __len__; "
                         "what is iterated over has an order of its own")
-    steps.source(python_dataset(dataset), "mr.dataset(dataset)")
-    steps.fields, steps.draws, steps.has_python = list(steps.pipeline.types), True, True
+    steps.draws, steps.has_python = True, True
     steps.note(type(dataset).__name__, PYTHON, f"all of it: {why}")
+    try:
+        steps.source(python_dataset(dataset), "mr.dataset(dataset)")
+        steps.fields = list(steps.pipeline.types)
+    except NoField as error:
+        steps.note(f"its part {error.part}", DIFFERS, f"not translated: {error.kind} cannot be a field. Let the dataset give what "
+                   "it holds as numbers, arrays or text of their own, or leave it out; mr.torch.DataLoader(dataset, ...) "
+                   "takes samples as they are")
     return steps
 
 
@@ -402,6 +409,8 @@ def _is_default_collate(loader: Any) -> bool:
 def _loader_steps(steps: _Steps, loader: Any) -> None:
     _order(steps, loader)
     _batches(steps, loader)
+    if steps.pipeline is None:
+        return
     if _is_default_collate(loader):
         names = ", ".join(f'batch["{name}"]' for name in steps.fields)
         steps.note("default_collate", EQUAL, f"the same tensors, by name: {names}")
@@ -439,13 +448,14 @@ class Outlook:
         if whole and isinstance(root, str):
             ops = [{name: _without_defaults(name, values)} for name, values in [("decode_image", {}), *chain.ops]]
             self.document = {"source": {"files": {"path": os.path.abspath(root)}}, "ops": ops,
-                             "batch": loader.batch_size or 1}
+                             "batch": loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or 1}
 
 
 class Translation:
     """What mr.torch.translate() made. print() shows which parts are equal and how, and the lines to put in
     place of the old ones. `pipeline` is the pipeline, loader() opens it, `notes` has a (part, how, text)
-    for each part, `wrote` the files that were made for it."""
+    for each part, `wrote` the files that were made for it. Where a part of a sample cannot be a field there
+    is no pipeline, and the list says which part."""
 
     def __init__(self, dataset: Any, steps: _Steps, threads: int) -> None:
         self.dataset, self.pipeline, self.notes = dataset, steps.pipeline, steps.notes
@@ -459,11 +469,16 @@ class Translation:
 
     def loader(self, **options: Any) -> Any:
         """The pipeline's loader, with torch's tensors and as many threads as there were workers."""
+        if self.pipeline is None:
+            raise TypeError("there is no pipeline: " + next(f"{note.part}: {note.text}" for note in self.notes
+                                                            if note.part.startswith("its part ")))
         return self.pipeline.loader(**{"to": "torch", "threads": self.threads, **options})
 
     @property
     def code(self) -> str:
         """The lines to put in place of the old ones."""
+        if self.pipeline is None:
+            return "# no lines yet: see above which part of a sample cannot be a field\n"
         threads = f", threads={self.threads}" if self.threads else ""
         lines = [self._lines[0], *self._lines[1:], f'.loader(seed=1, to="torch"{threads})']
         pad = " " * len("loader = (")

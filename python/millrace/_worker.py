@@ -100,13 +100,19 @@ class _Server:
         seed, epoch, index, op = (int(w) & 0xFFFFFFFFFFFFFFFF for w in words[1:5])
         return function(sample, _convert.make_random(seed, epoch, index, op))
 
-    def values(self, words, result):
+    def values(self, words, result, fields):
         if self.calls[int(words[0])][2]:
             return [result]
-        if not isinstance(result, dict) or len(result) != int(words[6]):
-            raise TypeError(f"the function did not return a dictionary of {int(words[6])} fields: "
-                            "every sample needs the same fields as the first")
-        return list(result.values())
+        if not isinstance(result, dict):
+            raise TypeError("the function did not return a dictionary of fields")
+        missing = [name for name in fields if name not in result]
+        surplus = [name for name in result if name not in fields]
+        if missing or surplus:
+            said = f'no field "{missing[0]}"' if missing else f'one field more, "{surplus[0]}"'
+            said += f', but "{surplus[0]}"' if missing and surplus else ""
+            raise TypeError(f"the function returned {said}: every sample needs the same fields as the first, or those "
+                            "of fields=, which lists all that are returned")
+        return [result[name] for name in fields]
 
     def place(self, words, i, array, used):
         """Writes an output where it belongs; returns its offset in our region, or nowhere."""
@@ -121,9 +127,7 @@ class _Server:
     def answer(self, words, fields):
         reply = np.zeros(_WORDS, np.int64)
         result = self.call(words)
-        values, used = self.values(words, result), int(words[7])
-        if isinstance(result, dict):
-            values = [result[name] for name in fields]
+        values, used = self.values(words, result, fields), int(words[7])
         for i, value in enumerate(values):
             name, _, _ = _convert.type_of(value)
             array = _convert.to_array(value)
@@ -151,8 +155,7 @@ def _copy(memory, offset, array):
     target[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def main(connection, parent, calls):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+def _serve(connection, parent, calls):
     server = _Server(connection, parent, [c[:3] for c in calls])
     fields = [c[3] for c in calls]
     while (words := _read(connection)) is not None:
@@ -161,3 +164,15 @@ def main(connection, parent, calls):
         except Exception as error:  # pylint: disable=broad-except
             reply = server.report(words, error)
         _write(connection, reply)
+
+
+def main(connection, parent, calls):
+    """A parent that was killed leaves no word: its end of the socket is reset, its memory not to be found."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    try:
+        _serve(connection, parent, calls)
+    except (ConnectionError, EOFError):
+        pass
+    except OSError:
+        if os.getppid() == parent:
+            raise

@@ -8,11 +8,14 @@ depends on the seed alone, every row once an epoch.
             train(batch.user, batch.price)
 
 What differs: batches have batch_size rows, whatever the row groups; strings are bytes objects; arguments
-that are about worker pools and queues change nothing, since threads of this process do the work; what
-cannot be done is refused with the way to do it."""
+that are about worker pools and queues change nothing, since threads of this process do the work, but for
+reader_pool_type="dummy", which has a function of frames run as batches are taken; what cannot be done is
+refused with the way to do it."""
 from __future__ import annotations
 
 import collections
+import decimal
+import functools
 import io
 import json
 import os
@@ -25,12 +28,13 @@ import numpy as np
 import millrace as mr
 
 from . import _core
+from ._ahead import Ahead
 
 __all__ = ["Reader", "TransformSpec", "make_batch_reader", "make_reader"]
 
 _COMPARISONS = {"=": "==", "==": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=",
                 "in": "in", "not in": "not_in"}
-# Pools, queues and file systems: nothing here depends on them.
+# Pools, queues and file systems: no value depends on them.
 _IDLE = {"reader_pool_type", "pyarrow_serialize", "results_queue_size", "shuffle_row_drop_partitions",
          "hdfs_driver", "zmq_copy_buffers", "cache_size_limit", "cache_row_size_estimate",
          "cache_extra_settings", "convert_early_to_numpy"}
@@ -43,11 +47,13 @@ _REFUSED = {
     "storage_options": "copy or mount the files",
     "filesystem": "copy or mount the files",
 }
+_DEPTHS = {"uint8": "", "uint16": "16"}  # of images, in the modes of decode_image
 _FAR = ("s3", "http", "https")  # make_reader needs the schema beside the files
 
 
 class TransformSpec:
-    """As Petastorm's, for those who have it not installed."""
+    """As Petastorm's, for those who have it not installed. edit_fields: (name, dtype, shape, nullable) of
+    each field that the function adds or makes otherwise than it got it; None in a shape varies."""
 
     def __init__(self, func: Callable | None = None, edit_fields: Sequence | None = None,
                  removed_fields: Sequence[str] | None = None,
@@ -116,7 +122,8 @@ def _codecs(path: str) -> list[dict]:
         return []
     said = json.loads(_core.parquet_json(beside))
     if said.get("petastorm", ()) is None:
-        raise ValueError(f"{beside}: Petastorm's schema cannot be read; make_batch_reader gives the columns as they are")
+        raise ValueError(f"{beside}: Petastorm's schema cannot be read: {said.get('petastorm_refused', '')}; "
+                         "make_batch_reader gives the columns as they are")
     return [field for field in said.get("petastorm", []) if field["codec"] != "scalar"]
 
 
@@ -137,11 +144,12 @@ def _decoded(pipeline: mr.Pipeline, codecs: list[dict]) -> mr.Pipeline:
         elif field["codec"] == "compressed_ndarray":
             dims = tuple(None if n < 0 else n for n in shape)
             pipeline = pipeline.map(_load_packed, field=name, fields=(dtype, dims), version=1)
-        elif dtype != "uint8" or len(shape) not in (2, 3) or shape[2:] not in ([], [1], [3]):
+        elif dtype not in _DEPTHS or len(shape) not in (2, 3) or shape[2:] not in ([], [1], [3]):
             raise NotImplementedError(f"{name}: images of {dtype}{shape} are not decoded; make_batch_reader gives "
                                       "their bytes")
         else:
-            pipeline = pipeline.decode_image(mode="rgb" if shape[2:] == [3] else "grey", field=name)
+            mode = ("rgb" if shape[2:] == [3] else "grey") + _DEPTHS[dtype]
+            pipeline = pipeline.decode_image(mode=mode, field=name)
     return pipeline
 
 
@@ -178,21 +186,32 @@ def _values(value: Any, valid: int, texts: bool, flat: bool) -> np.ndarray:
 
 
 class Reader:
-    """Iterates over batches or rows as namedtuples, for num_epochs (None: without end)."""
+    """Iterates over batches or rows as namedtuples, for num_epochs (None: without end). A transform of
+    batches runs in so many threads, ahead of the batch that is used; with 0 as each batch is taken."""
 
     def __init__(self, pipeline: mr.Pipeline, options: dict, batched: bool,
-                 transform: Callable | None, codecs: Sequence[dict] = ()) -> None:
+                 transform: Callable | None, threads: int, codecs: Sequence[dict] = ()) -> None:
         self._arrays = {field["name"] for field in codecs}
         self._flat = {field["name"] for field in codecs
                       if field["codec"] == "compressed_image" and len(field["shape"]) == 2}
         self.batched_output, self.num_epochs = batched, options["epochs"]
         self.last_row_consumed = False
         self._pipeline, self._options, self._transform = pipeline, options, transform
+        self._threads = threads
+        kinds = pipeline.types
+        self._texts = {name for name, kind in kinds.items()
+                       if kind[0] == "uint8" and len(kind[1]) == 1 and name not in self._arrays}
         self._start()
 
     def _start(self) -> None:
         self._loader = self._pipeline.loader(**self._options)
-        self._items = self._batches() if self.batched_output else self._rows()
+        self._state: dict | None = None
+        self._ahead: Ahead | None = None
+        if self._transform and self._threads:
+            self._ahead = Ahead(lambda item: (self._values(item[0]), item[1]), self._with_states(), self._threads)
+            self._items = self._batches_ahead()
+        else:
+            self._items = self._batches() if self.batched_output else self._rows()
 
     @property
     def schema(self) -> dict:
@@ -203,16 +222,23 @@ class Reader:
     def diagnostics(self) -> dict:
         return self._loader.stats()
 
-    def _batches(self) -> Iterator[tuple]:
-        kinds = self._pipeline.types
-        texts = {name for name, kind in kinds.items()
-                 if kind[0] == "uint8" and len(kind[1]) == 1 and name not in self._arrays}
+    def _values(self, batch: Any) -> dict:
+        values = {name: _values(value, batch.valid, name in self._texts, name in self._flat)
+                  for name, value in batch.items()}
+        return self._transform(values) if self._transform else values
+
+    def _with_states(self) -> Iterator[tuple]:
+        """Batches, each with the state behind it: the loader itself is ahead of what was delivered."""
         for batch in self._loader.all_epochs():
-            values = {name: _values(value, batch.valid, name in texts, name in self._flat)
-                      for name, value in batch.items()}
-            if self._transform:
-                values = self._transform(values)
+            yield batch, self._loader.state_dict()
+
+    def _batches_ahead(self) -> Iterator[tuple]:
+        for values, self._state in self._ahead:
             yield _named(values)
+
+    def _batches(self) -> Iterator[tuple]:
+        for batch in self._loader.all_epochs():
+            yield _named(self._values(batch))
 
     def _rows(self) -> Iterator[tuple]:
         for batch in self._batches():
@@ -239,13 +265,17 @@ class Reader:
 
     def state_dict(self) -> dict:
         """Of the batch that comes next: mr.Loader.state_dict()."""
-        return self._loader.state_dict()
+        return self._state or self._loader.state_dict()
 
     def stop(self) -> None:
+        if self._ahead:
+            self._ahead.close()
         self._loader.close()
 
     def join(self) -> None:
-        """Threads end with stop()."""
+        """After stop(): waits until the transform runs no more."""
+        if self._ahead:
+            self._ahead.join()
 
     def __enter__(self) -> "Reader":
         return self
@@ -285,6 +315,53 @@ def _kept(spec: TransformSpec, names: list[str]) -> list[str]:
     return [n for n in names if not spec.selected_fields or n in spec.selected_fields]
 
 
+def _edited(field: Any) -> tuple[str, tuple]:
+    """Petastorm's (name, dtype, shape, nullable), or a field of its schema, as map() takes it."""
+    name, dtype, shape = tuple(field)[:3]
+    if dtype is decimal.Decimal or np.dtype(dtype).kind in "SU":
+        return name, ("uint8", (None,))
+    return name, (np.dtype(dtype).name, tuple(shape))
+
+
+def _returned(spec: TransformSpec, pipeline: mr.Pipeline) -> dict:
+    """Types of what the function returns: those of the columns, but where it edits them. With no word of
+    edited fields it may return others, too; what those are is seen from two rows."""
+    known: dict = dict(pipeline.types)
+    if spec.edit_fields:
+        known.update(map(_edited, spec.edit_fields))
+    else:
+        seen = pipeline.map(spec.func).types
+        same = {name: kind for name, kind in known.items()
+                if name in seen and (kind[0], len(kind[1])) == (seen[name][0], len(seen[name][1]))}
+        known = {**seen, **same}
+    return {name: known[name] for name in _kept(spec, list(known))}
+
+
+def _chosen(function: Callable, names: list[str]) -> Callable:
+    """The function, giving these fields alone."""
+    @functools.wraps(function)
+    def choose(*row: Any) -> dict:
+        values = function(*row)
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise ValueError(f"the function of transform_spec returned no {missing[0]}: removed_fields names "
+                             "what it leaves out")
+        return {name: values[name] for name in names}
+    return choose
+
+
+def _transformed(pipeline: mr.Pipeline, spec: TransformSpec) -> mr.Pipeline:
+    if not spec.func:
+        return pipeline.fields(_kept(spec, list(pipeline.types)))
+    kinds = _returned(spec, pipeline)
+    return pipeline.map(_chosen(spec.func, list(kinds)), fields=kinds)
+
+
+def _threads_of(workers: int, pool: str | None) -> int:
+    """For a function of frames; Petastorm's "dummy" pool has none."""
+    return 0 if pool == "dummy" else workers or len(os.sched_getaffinity(0))
+
+
 def _open(pipeline: mr.Pipeline, batched: bool, transform: Callable | None, batch_size: int,
           arguments: dict, codecs: Sequence[dict] = ()) -> Reader:
     world = arguments["shard_count"] or 1
@@ -293,7 +370,8 @@ def _open(pipeline: mr.Pipeline, batched: bool, transform: Callable | None, batc
     shuffle = bool(arguments["shuffle_rows"] or arguments["shuffle_row_groups"])
     options = {"seed": arguments["seed"], "epochs": arguments["num_epochs"],
                "threads": arguments["threads"], "rank": arguments["cur_shard"] or 0, "world": world}
-    return Reader(pipeline.shuffle(shuffle).batch(batch_size * world), options, batched, transform, codecs)
+    return Reader(pipeline.shuffle(shuffle).batch(batch_size * world), options, batched, transform,
+                  arguments["transform_threads"], codecs)
 
 
 def make_batch_reader(dataset_url_or_urls: Any, schema_fields: Sequence | None = None,
@@ -308,8 +386,9 @@ def make_batch_reader(dataset_url_or_urls: Any, schema_fields: Sequence | None =
 
     workers_count: threads; 0 is one for each CPU. where, nulls, fill: as mr.parquet takes them; with
     nulls="fill", fill=float("nan") nulls among floats are what pandas makes of them.
-    transform_spec: its function takes and returns a pandas DataFrame, as Petastorm's does; it runs as
-    batches are taken. A pipeline's ops and map() run in the threads: mr.parquet(...).map(...)."""
+    transform_spec: its function takes and returns a pandas DataFrame, as Petastorm's does; it runs in
+    workers_count threads of Python, ahead of the batch that is used, and in the thread that takes the
+    batches with reader_pool_type="dummy". A pipeline's ops run without Python's lock."""
     _check(others)
     given = dataset_url_or_urls if isinstance(dataset_url_or_urls, (list, tuple)) else [dataset_url_or_urls]
     pipeline = _pipeline([_path(url, _FAR) for url in given], schema_fields, _where(where, filters),
@@ -318,7 +397,8 @@ def make_batch_reader(dataset_url_or_urls: Any, schema_fields: Sequence | None =
     return _open(pipeline, True, transform, batch_size,
                  {"seed": seed, "num_epochs": num_epochs, "cur_shard": cur_shard,
                   "shard_count": shard_count, "shuffle_rows": shuffle_rows,
-                  "shuffle_row_groups": shuffle_row_groups, "threads": workers_count})
+                  "shuffle_row_groups": shuffle_row_groups, "threads": workers_count,
+                  "transform_threads": _threads_of(workers_count, others.get("reader_pool_type"))})
 
 
 def make_reader(dataset_url: Any, schema_fields: Sequence | None = None, workers_count: int = 0,
@@ -331,18 +411,19 @@ def make_reader(dataset_url: Any, schema_fields: Sequence | None = None, workers
     """A reader of rows: namedtuples of values. Arrays and images in Petastorm's codecs are decoded.
 
     transform_spec: its function takes and returns a dictionary of one row's arrays, in the threads:
-    it is .map() of the pipeline."""
+    it is .map() of the pipeline. Its edit_fields say what the function adds or makes otherwise."""
     _check(others)
     path = _path(dataset_url)
     codecs = _codecs(path)
     pipeline = _decoded(_pipeline([path], schema_fields, _where(where, filters),
                                   _cache(cache_type, cache_location),
                                   {"nulls": nulls, "fill": fill}), codecs)
-    if transform_spec and transform_spec.func:
-        pipeline = pipeline.map(transform_spec.func)
     if transform_spec:
-        pipeline = pipeline.fields(_kept(transform_spec, list(pipeline.types)))
+        pipeline = _transformed(pipeline, transform_spec)
+        edited = {_edited(field)[0] for field in transform_spec.edit_fields}
+        codecs = [field for field in codecs if field["name"] not in edited]
     return _open(pipeline, False, None, batch_size,
                  {"seed": seed, "num_epochs": num_epochs, "cur_shard": cur_shard,
                   "shard_count": shard_count, "shuffle_rows": shuffle_rows,
-                  "shuffle_row_groups": shuffle_row_groups, "threads": workers_count}, codecs)
+                  "shuffle_row_groups": shuffle_row_groups, "threads": workers_count,
+                  "transform_threads": 0}, codecs)

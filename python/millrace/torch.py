@@ -6,6 +6,7 @@ Without a sampler the order is the law's: it comes from the seed. Samples are ma
 process, which copy and pickle nothing, or by worker processes: see `workers`."""
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 import weakref
@@ -18,7 +19,7 @@ from torch.utils.data import (BatchSampler, DistributedSampler, IterableDataset,
 from . import _accelerate, _host, _random, _world
 from ._errors import SampleError, StateError
 from ._lookout import Lookout
-from ._torch_work import (AtOnce, Engine, Planned, Sampled, Seeded, SeededWhereDrawn, Stream, gives_many,
+from ._torch_work import (AtOnce, Engine, Planned, Sampled, SeededWhereDrawn, Stream, gives_many,
                           is_unlike, law_loader, place_of)
 from ._translate import Translation, translate  # noqa: F401
 
@@ -68,34 +69,58 @@ class _Order(DistributedSampler):
     the loader itself does. A loader that is made from it takes its rank's share, share_out()."""
 
     def __init__(self, loader: "DataLoader", options: "_Options"):  # pylint: disable=super-init-not-called
-        self._loader, self._options, self._is_share = weakref.ref(loader), options, False
+        self._loader, self._options, self._is_share, self._is_once = weakref.ref(loader), options, False, False
         self._dataset, self.epoch, self._seed = loader.dataset, 0, loader._seed()
         self._place_given = loader.rank, loader.world
 
-    def share_out(self) -> None:
-        self._is_share = True
+    def share_out(self, once: bool) -> None:
+        """once: no sample is given twice for the sake of ranks that have as many as the others."""
+        self._is_share, self._is_once = True, once
 
     def __iter__(self) -> Iterator[int]:
-        epoch, loader = self.epoch, self._loader()
+        epoch = self.epoch
         self.epoch += 1
-        if loader is not None:
-            self._seed = loader._seed()
         place = _world.detect(*self._place_given) if self._is_share else (0, 1)
         if not self._options.shuffle and place[1] == 1:
             yield from range(len(self))
             return
-        plan = law_loader(self._dataset, _OBJECT, self._options, self._seed, *place, True)
+        for batch in self._planned(epoch, place):
+            yield from batch
+
+    def _planned(self, epoch: int, place: tuple) -> Iterator[list]:
+        loader = self._loader()
+        if loader is not None:
+            self._seed = loader._seed()
+        plan = law_loader(self._dataset, _OBJECT, self._options, self._seed, *place, True, self._is_once)
         plan.set_epoch(epoch)
+        if self._is_once:
+            plan._warn_of_uneven_ranks = lambda core: None  # they are meant to be
         for batch in plan:
-            yield from batch.samples.tolist()
+            yield batch.samples.tolist()
         plan.close()
+
+    def batches_of_rank(self) -> Iterator[list]:
+        """This rank's batches of the epoch that the loader would give next, from its beginning. The loader's own
+        next iteration is of the one behind it."""
+        loader = self._loader()
+        epoch = self.epoch if loader is None else loader.next_epoch
+        (self if loader is None else loader).set_epoch(epoch + 1)
+        yield from self._planned(epoch, _world.detect(*self._place_given))
 
     def __len__(self) -> int:
         if not self._is_share:
             return len(self._dataset)
-        world, batch = _world.detect(*self._place_given)[1], self._options.batch_size or 1
+        (rank, world), batch = _world.detect(*self._place_given), self._options.batch_size or 1
+        if self._is_once and not self._options.drop_last:
+            steps, rest = divmod(len(self._dataset), batch * world)
+            return steps * batch + min(max(rest - rank * batch, 0), batch)
         each = -(-len(self._dataset) // world)
         return each // batch * batch if self._options.drop_last else each
+
+    def steps_of_rank(self) -> int:
+        world, batch = _world.detect(*self._place_given)[1], self._options.batch_size or 1
+        each = -(-len(self._dataset) // world)
+        return each // batch if self._options.drop_last else -(-each // batch)
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch, loader = epoch, self._loader()
@@ -122,12 +147,19 @@ class _Batches(BatchSampler):
     """That order in batches, or another's that was put in its place. Of several ranks it has those of all."""
 
     def __iter__(self) -> Iterator[list]:
+        if isinstance(self.sampler, _Order) and _accelerate.is_skipping():
+            return self.sampler.batches_of_rank()
         world = self.sampler.whole_of() if isinstance(self.sampler, _Order) else 1
         if world > 1:
             warnings.warn("loader.batch_sampler has the batches of all ranks, and this process is one of "
                           f"{world}: whoever iterates over it must share them out. The loader itself does",
                           RuntimeWarning, stacklevel=2)
         return super().__iter__()
+
+    def __len__(self) -> int:
+        if isinstance(self.sampler, _Order) and _accelerate.is_skipping():
+            return self.sampler.steps_of_rank()
+        return super().__len__()
 
     def set_epoch(self, epoch: int) -> None:
         getattr(self.sampler, "set_epoch", lambda _: None)(epoch)
@@ -215,6 +247,7 @@ class DataLoader(_accelerate.Told, torch.utils.data.DataLoader):
         self._saved: Any = None
         self._found: Any = None  # by _look()
         self._begun, self._iteration, self._next_epoch = False, 0, None
+        self._asked = False  # for the rank and world, of which one warning is enough
         # accelerate takes a loader as it is that was prepared already, as one that knows its rank must be.
         self._is_accelerate_prepared = self._is_by_law = self._sampler is None and not self._iterable
         self._set_samplers(sampler, batch_sampler)
@@ -264,7 +297,8 @@ class DataLoader(_accelerate.Told, torch.utils.data.DataLoader):
             if batch_sampler is None else SequentialSampler(self.dataset)
         for given in (sampler, getattr(self._sampler, "sampler", None)):
             if isinstance(given, _Order):
-                given.share_out()
+                # Lightning has this one for predictions, of which it wants each once
+                given.share_out(type(batch_sampler).__name__ == "_IndexBatchSamplerWrapper")
         if batch_sampler is not None:
             self.batch_sampler = batch_sampler
         elif self.batch_size is None:
@@ -287,7 +321,8 @@ class DataLoader(_accelerate.Told, torch.utils.data.DataLoader):
 
     def _settled(self) -> Any:
         """What makes the batches, for the rank and world of this moment until the first batch."""
-        found = _world.detect(self.rank, self.world, warn=not self._begun)
+        found = _world.detect(self.rank, self.world, warn=not self._asked)
+        self._asked = True
         if found != self._place and self._begun:
             raise _world.changed(self._place, found)
         if self._work is None or found != self._place:
@@ -328,11 +363,11 @@ class DataLoader(_accelerate.Told, torch.utils.data.DataLoader):
     def _planned(self) -> Planned:
         shape, draws, _ = self._look()
         many = self.batch_size is not None and gives_many(self.dataset)
-        kind = Seeded if draws else AtOnce if many else SeededWhereDrawn
+        kind = AtOnce if many and not draws else functools.partial(SeededWhereDrawn, drawn=draws)
         return Planned(self.dataset, shape, self._options, self._seed(), self._place, kind)
 
     def _look(self) -> tuple:
-        """Looks at two samples: whether they are arrays, whether they draw from generators, and whether
+        """Looks at two samples: whether they are arrays, which generators they draw from, and whether
         making the second, for which all is loaded, takes long and holds the lock of the interpreter."""
         if self._found is None:
             apart = _random.Apart(self._seed(), 0, 0, _random.SAMPLE)
@@ -437,6 +472,13 @@ class DataLoader(_accelerate.Told, torch.utils.data.DataLoader):
             shown["shuffle"] = self._options.shuffle
         said = ", ".join(f"{name}={value!r}" for name, value in shown.items())
         return f"<millrace.torch.DataLoader of {type(self.dataset).__name__}: {said}>"
+
+    @property
+    def next_epoch(self) -> int:
+        """The epoch that the next iteration is of: the one that a state is in the middle of, the one behind it
+        where the state is that of its last batch. A training loop that goes on from a state counts from it:
+        for epoch in range(loader.next_epoch, 90)."""
+        return 0 if self._is_empty() else self._settled().next_epoch()
 
     # ---- State ----
 

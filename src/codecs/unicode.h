@@ -5,6 +5,8 @@
 
 #include <millrace/types.h>
 
+#include "codecs/utf8.h"
+
 typedef enum mr_class { MR_OTHER, MR_LETTER, MR_NUMBER, MR_SPACE } mr_class;
 
 typedef struct mr_class_range {
@@ -22,10 +24,6 @@ typedef struct mr_classes {
 
 void mr_classes_make(mr_classes *classes);
 mr_class mr_class_search(uint32_t character);
-
-/* The place of the first byte that is not UTF-8 (nor a surrogate's, nor beyond U+10FFFF), or size.
- */
-size_t mr_utf8_check(const uint8_t *text, size_t size);
 
 /* The character at `at` of valid text, and its length. */
 static inline uint32_t mr_utf8_get(const uint8_t *at, uint32_t *length) {

@@ -6,8 +6,9 @@
 #include <millrace/types.h>
 
 enum {
-    MR_CPU_AVX2 = 1u << 0,   /* AVX2, BMI and BMI2 together; FMA not implied */
-    MR_CPU_AVX512 = 1u << 1, /* F, BW, VL, DQ together */
+    MR_CPU_AVX2 = 1u << 0,   /* AVX2, BMI, BMI2 and FMA together */
+    MR_CPU_AVX512 = 1u << 1, /* F, BW, VL, DQ, VBMI, VBMI2 and VNNI together, with all of AVX2: Ice
+                                Lake, Zen 4 and later. CPUs before those slow down for it. */
     MR_CPU_NEON = 1u << 2
 };
 

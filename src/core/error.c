@@ -64,7 +64,7 @@ void mr_hint(mr_error *err, const char *format, ...) {
     }
 }
 
-/* Called for every op of every sample, before anything failed: as cheap as it gets. */
+/* Called for every op of every sample, before anything failed: it only copies a name. */
 void mr_error_at_op(mr_error *err, const char *op) {
     if (err) {
         size_t length = strnlen(op, sizeof err->op - 1);

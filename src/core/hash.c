@@ -54,6 +54,15 @@ void mr_hash64_pieces(const mr_piece *pieces, size_t n, uint64_t seed, uint64_t 
     }
 }
 
+uint64_t mr_hash64_joined(const mr_piece *pieces, size_t n) {
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    for (size_t i = 0; i < n; i++) {
+        XXH3_64bits_update(&state, pieces[i].data, pieces[i].size);
+    }
+    return XXH3_64bits_digest(&state);
+}
+
 /* Blocks are small enough that the hash finds in the first-level cache what was just copied. */
 uint64_t mr_hash64_copy_blocks(void *to_, const void *from_, size_t size) {
     const size_t block = 8192;

@@ -21,6 +21,7 @@ mr_hash128 mr_hasher_value(const mr_hasher *hasher);
 
 uint64_t mr_hash64(const void *data, size_t size, uint64_t seed);
 void mr_hash64_pieces(const mr_piece *pieces, size_t n, uint64_t seed, uint64_t *out); /* of each */
+uint64_t mr_hash64_joined(const mr_piece *pieces, size_t n); /* of one behind the other; seed 0 */
 
 /* memcpy, and mr_hash64 of the copy with seed 0, in one go; to may be NULL: only the hash. The best
  * instructions of this CPU, the same numbers on all. */

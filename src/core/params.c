@@ -12,6 +12,7 @@
 #include "core/inner_ops.h"
 #include "core/json.h"
 #include "core/memory.h"
+#include "core/number.h"
 
 typedef struct place {
     const char *where; /* JSON path of the object */
@@ -76,7 +77,7 @@ static number_text show(const mr_param *row, double value) {
         unit++;
     }
     bool whole = floor(value) == value && fabs(value) < 0x1p63;
-    snprintf(out.text, sizeof out.text, whole ? "%.0f%s" : "%.10g%s", value, units[unit]);
+    mr_number_print(out.text, sizeof out.text, whole ? "%.0f%s" : "%.10g%s", value, units[unit]);
     return out;
 }
 
@@ -238,7 +239,7 @@ static mr_status read_bytes(const place *at, json_t *value, void *out) {
     }
     const char *text = json_string_value(value);
     char *end = NULL;
-    double number = strtod(text, &end);
+    double number = mr_number_parse(text, &end);
     double unit = unit_bytes(end + strspn(end, " "));
     double bytes = number * unit;
     if (end == text || unit < 0 || !(bytes >= 0 && bytes < 0x1p62)) {
@@ -440,15 +441,24 @@ static mr_status check_keys(const mr_param *rows, json_t *object, const char *wh
 }
 
 /* ---- Whole structs ---- */
+static mr_status refuse_missing(const place *at) {
+    char choices[200];
+    set_where(at);
+    mr_fail(at->err, MR_E_PARAM, "%s needs %s: %s", at->what, at->row->name, at->row->doc);
+    if (at->row->choices) {
+        list_choices(at->row, choices, sizeof choices);
+        mr_hint(at->err, "%s is one of %s", at->row->name, choices);
+    }
+    return MR_E_PARAM;
+}
+
 static mr_status fill_one(const place *at, json_t *object, void *out) {
     json_t *value = object ? json_object_get(object, at->row->name) : NULL;
     if (value) {
         return read_param(at, value, out);
     }
     if (!at->row->fallback) {
-        set_where(at);
-        return mr_fail(at->err, MR_E_PARAM, "%s needs %s: %s", at->what, at->row->name,
-                       at->row->doc);
+        return refuse_missing(at);
     }
     json_t *fallback = NULL;
     json_error_t error;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/memory.h"
 
@@ -19,9 +20,12 @@ typedef struct idle_piece {
 
 struct mr_recycler {
     mr_allocator allocator;
+    atomic_int references;
+    pid_t owner;      /* a forked child has the lock as a thread of the parent may have held it */
     atomic_flag busy; /* held for a few instructions */
     idle_piece *idle[SIZES];
     size_t in_use, most_in_use, idle_bytes;
+    size_t most_lately, taken; /* see note_use */
 };
 
 static void lock(struct mr_recycler *recycler) {
@@ -48,16 +52,30 @@ static int number_of(size_t size) {
     return power * STEPS + (int)steps; /* STEPS steps are the next power's first */
 }
 
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* The most in use is that of late: since as much was taken as that, some times over. So what
+ * somebody kept once is not held for ever. */
 static void note_use(mr_recycler *recycler, size_t size) {
+    enum { TIMES = 4 };
     recycler->in_use += size;
-    recycler->most_in_use =
-        recycler->in_use > recycler->most_in_use ? recycler->in_use : recycler->most_in_use;
+    recycler->taken += size;
+    recycler->most_lately = larger(recycler->most_lately, recycler->in_use);
+    recycler->most_in_use = larger(recycler->most_in_use, recycler->in_use);
+    if (recycler->taken / TIMES > recycler->most_in_use) {
+        recycler->most_in_use = recycler->most_lately;
+        recycler->most_lately = recycler->in_use;
+        recycler->taken = 0;
+    }
 }
 
 /* Idle pieces, the largest first, that would be more than it may hold; with the lock held. */
 static idle_piece *surplus(mr_recycler *recycler) {
     idle_piece *taken = NULL;
-    for (int i = SIZES - 1; i >= 0; i--) {
+    for (int i = SIZES - 1;
+         i >= 0 && recycler->in_use + recycler->idle_bytes > recycler->most_in_use; i--) {
         while (recycler->idle[i] &&
                recycler->in_use + recycler->idle_bytes > recycler->most_in_use) {
             idle_piece *piece = recycler->idle[i];
@@ -103,7 +121,7 @@ static void *recycler_alloc(void *user, size_t size, size_t align) {
         recycler->idle_bytes -= rounded;
     }
     note_use(recycler, rounded);
-    idle_piece *others = piece ? NULL : surplus(recycler);
+    idle_piece *others = surplus(recycler);
     unlock(recycler);
     release_all(others);
     if (!piece) {
@@ -119,7 +137,8 @@ static void *recycler_alloc(void *user, size_t size, size_t align) {
 
 static void recycler_release(void *user, void *memory, size_t size) {
     mr_recycler *recycler = user;
-    if (!memory) {
+    if (!memory || recycler->owner != getpid()) {
+        mr_default_allocator.release(NULL, memory, size);
         return;
     }
     int number = number_of(size);
@@ -142,6 +161,8 @@ static void recycler_release(void *user, void *memory, size_t size) {
 mr_recycler *mr_recycler_new(void) {
     mr_recycler *recycler = mr_zalloc(1, sizeof *recycler);
     if (recycler) {
+        atomic_init(&recycler->references, 1);
+        recycler->owner = getpid();
         recycler->allocator = (mr_allocator){recycler_alloc, recycler_release, recycler};
     }
     return recycler;
@@ -151,11 +172,32 @@ const mr_allocator *mr_recycler_allocator(const mr_recycler *recycler) {
     return &recycler->allocator;
 }
 
-void mr_recycler_free(mr_recycler *recycler) {
-    for (int i = 0; recycler && i < SIZES; i++) {
-        release_all(recycler->idle[i]);
-    }
-    if (recycler) {
+mr_recycler *mr_recycler_ref(mr_recycler *recycler) {
+    atomic_fetch_add_explicit(&recycler->references, 1, memory_order_relaxed);
+    return recycler;
+}
+
+void mr_recycler_unref(mr_recycler *recycler) {
+    if (atomic_fetch_sub(&recycler->references, 1) == 1) {
         mr_free(recycler);
     }
+}
+
+size_t mr_recycler_idle(mr_recycler *recycler) {
+    lock(recycler);
+    size_t bytes = recycler->idle_bytes;
+    unlock(recycler);
+    return bytes;
+}
+
+void mr_recycler_close(mr_recycler *recycler) {
+    if (!recycler) {
+        return;
+    }
+    lock(recycler);
+    recycler->most_in_use = 0;
+    idle_piece *all = surplus(recycler);
+    unlock(recycler);
+    release_all(all);
+    mr_recycler_unref(recycler);
 }

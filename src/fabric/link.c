@@ -72,8 +72,9 @@ mr_status mr_link_load(mr_link_module *out, const char *url, mr_error *err) {
     out->handle = load_beside(module_names[kind], tried, sizeof tried);
     if (!out->handle) {
         mr_fail(err, MR_E_UNSUPPORTED, "cannot load %s: %.200s", module_names[kind], tried);
-        mr_hint(err, "build millrace where this MPI is installed (libopenmpi-dev, libmpich-dev), "
-                     "or say where the module is: MILLRACE_MODULES=FOLDER");
+        mr_hint(err, "./dev build puts it into build/release where this MPI's headers are "
+                     "installed (libopenmpi-dev, libmpich-dev); MILLRACE_MODULES=FOLDER says where "
+                     "it is. What pip installs has none");
         return MR_E_UNSUPPORTED;
     }
     out->class = dlsym(out->handle, "mr_link_module_class");

@@ -26,7 +26,7 @@ enum { REPLY_OVERHEAD = 4096, PREFIX_SIZE = 160, TTL_SIZE = 24 };
 typedef struct redis {
     double timeout;
     int64_t max_bytes;
-    double ttl;               /* seconds; 0: without end */
+    double ttl;               /* seconds; 0: as URLs say */
     char prefix[PREFIX_SIZE]; /* of keys */
     mr_redis_server *servers;
     int32_t n;
@@ -92,6 +92,12 @@ static void write_ttl(char text[TTL_SIZE], double seconds) {
     }
 }
 
+/* As the value says, or whoever opened the fabric, or the server's URL. */
+static double seconds_kept(const redis *r, const mr_redis_server *s, const mr_parcel *parcel) {
+    double opened = r->ttl > 0 ? r->ttl : s->url.ttl;
+    return parcel->seconds > 0 ? parcel->seconds : opened;
+}
+
 static int add_word(const void **words, size_t *sizes, int n, const char *word) {
     words[n] = word;
     sizes[n] = strlen(word);
@@ -109,7 +115,7 @@ static bool send_put(redis *r, mr_redis_server *s, mr_parcel *parcel) {
     mr_seal_write(head + key, parcel->key, parcel->key_size, parcel->value, parcel->size);
     const void *value = join(r, head + key, MR_SEAL_SIZE, parcel->value, parcel->size);
     char ttl[TTL_SIZE];
-    write_ttl(ttl, parcel->seconds > 0 ? parcel->seconds : r->ttl);
+    write_ttl(ttl, seconds_kept(r, s, parcel));
     const void *words[6] = {"SET", head, value};
     size_t sizes[6] = {3, key, MR_SEAL_SIZE + parcel->size};
     int n = 3;

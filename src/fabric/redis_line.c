@@ -350,6 +350,11 @@ mr_status mr_redis_line_open(mr_redis_line **out, const char *url, int64_t max_r
     if (*url) {
         return mr_fail(err, MR_E_PARAM, "one Redis server is wanted, not a list");
     }
+    if (parsed.ttl > 0) {
+        return mr_fail(err, MR_E_PARAM,
+                       "a stream keeps entries as long as its writers say: leave "
+                       "ttl out");
+    }
     return mr_redis_server_open(&line->server, &parsed, max_reply, &line->unused, err);
 }
 

@@ -28,7 +28,7 @@ typedef struct mr_redis_server {
     int fd;            /* -1: none */
     mr_secure_line *tls;
     bool connecting;
-    bool failed;   /* the last connection: the next one is on trial */
+    bool failed;   /* the last connection: PING comes first on the next */
     bool on_trial; /* not usable before all that is expected has come */
     double pause;  /* seconds until the next attempt, when it fails once more */
     double not_before, trial_end, full_until;

@@ -117,8 +117,40 @@ static mr_status read_host(span text, mr_redis_url *out, mr_error *err) {
     return fits ? MR_OK : refuse(err, "its host is missing or too long");
 }
 
+static mr_status read_ttl(span text, mr_redis_url *out, mr_error *err) {
+    int64_t seconds = 0;
+    if (!read_number(text, 9999999, &seconds) || seconds == 0) {
+        return refuse(err, "its ttl is not a number of seconds from 1 to 9999999");
+    }
+    out->ttl = (int32_t)seconds;
+    return MR_OK;
+}
+
+/* "ttl=SECONDS", of a UNIX socket also "db=NUMBER"; several are parted by '&'. */
+static mr_status read_settings(span text, bool unix_socket, mr_redis_url *out, mr_error *err) {
+    for (bool more = true; more;) {
+        span one = text, name;
+        more = cut_before(&text, '&', &one);
+        bool named = cut_before(&one, '=', &name);
+        if (named && name.n == 3 && memcmp(name.v, "ttl", 3) == 0) {
+            MR_TRY(read_ttl(one, out, err));
+        } else if (named && unix_socket && name.n == 2 && memcmp(name.v, "db", 2) == 0) {
+            MR_TRY(read_db(one, out, err));
+        } else {
+            return refuse(err, unix_socket ? "only db=NUMBER and ttl=SECONDS may follow the '?'"
+                                           : "only ttl=SECONDS may follow the '?'");
+        }
+    }
+    return MR_OK;
+}
+
 static mr_status read_tcp(span text, mr_redis_url *out, mr_error *err) {
     span host = text;
+    if (cut_before(&text, '?', &host)) {
+        MR_TRY(read_settings(text, false, out, err));
+        text = host;
+    }
+    host = text;
     if (cut_before(&text, '/', &host)) {
         MR_TRY(read_db(text, out, err));
     }
@@ -128,10 +160,7 @@ static mr_status read_tcp(span text, mr_redis_url *out, mr_error *err) {
 static mr_status read_unix(span text, mr_redis_url *out, mr_error *err) {
     span path = text;
     if (cut_before(&text, '?', &path)) {
-        if (text.n < 3 || memcmp(text.v, "db=", 3) != 0) {
-            return refuse(err, "only db=NUMBER may follow the '?'");
-        }
-        MR_TRY(read_db((span){text.v + 3, text.n - 3}, out, err));
+        MR_TRY(read_settings(text, true, out, err));
     }
     if (path.n < 2 || path.v[0] != '/' || !decode(out->host, sizeof out->host, path)) {
         return refuse(err, "it has no path, or one that is too long");

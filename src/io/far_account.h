@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* far_account.h - where S3 is, as whom we come, and which hosts may be reached; from the
+/* far_account.h - where S3 is, who signs requests, and which hosts may be reached; from the
  * environment and the files that Amazon's own tools use. Secrets stay in here and in requests: they
  * are never worded, traced or stored. */
 #ifndef MR_IO_FAR_ACCOUNT_H

@@ -40,7 +40,6 @@ static bool try_again(mr_far_line *line, mr_far_task *task, int64_t retry_after)
         return false;
     }
     task->not_before = next;
-    task->hedged = false;
     line->figures.retries++;
     mr_far_put_first(line, task);
     return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* far_line.c - see far_line.h. libcurl carries the requests (far_send.c, far_receive.c); what came
- * of them is decided in far_finish.c, how many there may be in far_pace.c. */
+/* far_line.c - see far_line.h. libcurl carries the requests (far_send.c, far_receive.c,
+ * far_wait.c); what came of them is decided in far_finish.c, how many there may be in far_pace.c.
+ */
 #include "io/far_line.h"
 
 #include <stdlib.h>
@@ -41,6 +42,7 @@ void mr_far_put_first(mr_far_line *line, mr_far_task *task) {
     }
     line->first = task;
     line->n_waiting++;
+    line->n_delayed += task->not_before > 0;
 }
 
 void mr_far_unlink(mr_far_line *line, mr_far_task *task) {
@@ -56,6 +58,7 @@ void mr_far_unlink(mr_far_line *line, mr_far_task *task) {
     }
     task->next = task->before = NULL;
     line->n_waiting--;
+    line->n_delayed -= task->not_before > 0;
 }
 
 void mr_far_free_attempt(mr_far_attempt *a) {
@@ -100,43 +103,46 @@ static bool may_be_asked_twice(const mr_far_task *task) {
     return task->look || (task->length >= 0 && pin->size >= 0 && mr_far_is_strong(pin->tag));
 }
 
-/* One task of twenty. */
+static bool is_coming(const mr_far_line *line, const mr_far_task *task) {
+    for (int i = 0; i < MR_FAR_MOST_REQUESTS; i++) {
+        if (line->attempts[i].task == task && line->attempts[i].first_byte) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The one that was sent last has brought nothing, as those before it. */
+static bool hangs(const mr_far_line *line, const mr_far_attempt *a, int64_t now) {
+    enum { MOST = 4 }; /* requests at once for one task */
+    const mr_far_task *task = a->task;
+    return task && !a->first_byte && a->started == task->last_sent && task->running < MOST &&
+           (double)(now - a->started) * 1e-9 > line->figures.slow && !is_coming(line, task);
+}
+
+/* One task of twenty, or fewer more than once: a second request may hang as the first. None is slow
+ * after less than 20 ms, so it is enough to look now and then. */
 static void hedge(mr_far_line *line) {
+    enum { EVERY = 5000000 };
     int64_t now = mr_far_now();
-    double slow = line->figures.slow = mr_far_pace_slow(&line->pace);
+    if (now < line->hedge_at) {
+        return;
+    }
+    line->hedge_at = now + EVERY;
+    line->figures.slow = mr_far_pace_slow(&line->pace);
     for (int i = 0; i < MR_FAR_MOST_REQUESTS && line->free; i++) {
         const mr_far_attempt *a = &line->attempts[i];
-        mr_far_task *task = a->task;
-        bool hangs = task && !a->first_byte && !task->hedged && task->running == 1 &&
-                     (double)(now - a->started) * 1e-9 > slow;
-        if (hangs && may_be_asked_twice(task) &&
+        if (hangs(line, a, now) && may_be_asked_twice(a->task) &&
             line->figures.hedges * 20 <= line->figures.requests) {
-            task->hedged = true;
-            line->figures.hedges += mr_far_send(line, task);
+            line->figures.hedges += mr_far_send(line, a->task);
         }
     }
 }
 
 /* ---- Public ---- */
-static int64_t number_of(const char *name, int64_t fallback, int64_t least, int64_t most) {
-    const char *text = getenv(name);
-    char *end = NULL;
-    long long value = text ? strtoll(text, &end, 10) : 0;
-    return text && end != text && *end == '\0' && value >= least && value <= most ? value
-                                                                                  : fallback;
-}
-
-/* The environment's word, else the document's, else ours. */
-static mr_far_limits settle_limits(const mr_far_limits *given) {
-    mr_far_limits l = given ? *given : (mr_far_limits){0};
-    return (mr_far_limits){
-        .attempts = number_of("MILLRACE_FAR_ATTEMPTS", l.attempts > 0 ? l.attempts : 8, 1, 100),
-        .seconds = number_of("MILLRACE_FAR_SECONDS", l.seconds > 0 ? l.seconds : 600, 1, 86400),
-        .stall = number_of("MILLRACE_FAR_STALL", l.stall > 0 ? l.stall : 20, 1, 3600)};
-}
-
 mr_status mr_far_line_open(mr_far_line **out, const mr_far_limits *limits, mr_error *err) {
     mr_far_line *line = mr_zalloc(1, sizeof *line);
+    *out = NULL;
     if (!line) {
         return mr_fail_memory(err, sizeof *line);
     }
@@ -146,16 +152,18 @@ mr_status mr_far_line_open(mr_far_line **out, const mr_far_limits *limits, mr_er
         line->attempts[i].next_free = line->free;
         line->free = &line->attempts[i];
     }
-    line->limits = settle_limits(limits);
+    line->limits = mr_far_limits_settle(limits);
     line->noise = (uint64_t)mr_far_now() ^ (uint64_t)getpid() << 32;
     mr_far_pace_begin(&line->pace, mr_far_now());
-    *out = line;
-    if (!line->multi) {
+    line->waker = -1;
+    mr_status status =
+        line->multi ? mr_far_wait_open(line, err) : mr_fail_memory(err, sizeof *line);
+    if (status < 0) {
         mr_far_line_close(line);
-        *out = NULL;
-        return mr_fail_memory(err, sizeof *line);
+        return status;
     }
     curl_multi_setopt(line->multi, CURLMOPT_MAXCONNECTS, (long)MR_FAR_MOST_REQUESTS);
+    *out = line;
     return MR_OK;
 }
 
@@ -170,7 +178,8 @@ void mr_far_line_start(mr_far_line *line, mr_far_task *task) {
     line->n_tasks++;
 }
 
-/* Sockets end the wait; looking for memory, for what hangs and for what is due again does not. */
+/* Sockets end the wait; looking for memory, for what hangs and for what is due again does not. That
+ * matters only where it could be sent: else a request ends first. */
 static int longest_wait(const mr_far_line *line, int milliseconds) {
     enum { WHILE_PAUSED = 2, WHILE_SENT = 20 };
     int wait = milliseconds;
@@ -180,33 +189,27 @@ static int longest_wait(const mr_far_line *line, int milliseconds) {
     if (line->paused > 0 && wait > WHILE_PAUSED) {
         wait = WHILE_PAUSED;
     }
-    int64_t now = line->n_waiting > 0 ? mr_far_now() : 0;
-    for (const mr_far_task *task = line->first; task; task = task->next) {
+    int64_t unseen = mr_far_has_room(line) ? line->n_delayed : 0,
+            now = unseen > 0 ? mr_far_now() : 0;
+    for (const mr_far_task *task = line->first; task && unseen > 0; task = task->next) {
         int64_t left = (task->not_before - now) / 1000000 + 1;
-        if (task->not_before > 0 && left < wait) {
-            wait = left > 0 ? (int)left : 0;
+        if (task->not_before > 0) {
+            wait = left >= wait ? wait : left > 0 ? (int)left : 0;
+            unseen--;
         }
     }
     return wait;
 }
 
 int64_t mr_far_line_run(mr_far_line *line, int milliseconds) {
-    int running = 0;
     int64_t before = line->n_ended;
     mr_far_resume_paused(line);
     mr_far_send_waiting(line);
-    curl_multi_perform(line->multi, &running);
+    mr_far_wait(line, line->n_ended == before ? longest_wait(line, milliseconds) : 0);
     mr_far_finish_requests(line);
     hedge(line);
     mr_far_send_waiting(line);
-    if (line->n_ended == before) {
-        curl_multi_poll(line->multi, NULL, 0, longest_wait(line, milliseconds), NULL);
-    }
     return line->n_tasks;
-}
-
-void mr_far_line_wake(mr_far_line *line) {
-    curl_multi_wakeup(line->multi);
 }
 
 static void cancel_task(mr_far_line *line, mr_far_task *task) {
@@ -236,6 +239,7 @@ void mr_far_line_close(mr_far_line *line) {
         curl_easy_cleanup(line->attempts[i].easy);
     }
     curl_multi_cleanup(line->multi);
+    mr_far_wait_close(line);
     curl_global_cleanup();
     explicit_bzero(&line->account, sizeof line->account);
     mr_free(line);

@@ -3,13 +3,14 @@
  *
  * A task is asked for until it is there or cannot be: a request that fails for now (a server that
  * is busy, a connection that breaks, bytes that stop coming) is sent again after a while, with more
- * time each time; one that hangs longer than others do is sent a second time beside the first.
+ * time each time; one that hangs longer than others do is sent again beside the first.
  * How many requests are under way follows from what that brings: see far_pace.h. Whatever a
  * server sends, a task ends, with the bytes of the version it was asked for or with an error that
  * says which object, which bytes, what the server said and how often it was asked. */
 #ifndef MR_IO_FAR_LINE_H
 #define MR_IO_FAR_LINE_H
 
+#include "io/far_limits.h"
 #include "io/far_reply.h"
 
 typedef struct mr_far_line mr_far_line;
@@ -40,19 +41,11 @@ typedef struct mr_far_task {
     /* the line's */
     mr_far_range range;
     char *address;
-    int64_t not_before, placed;
+    int64_t not_before, last_sent, placed;
     int32_t running, redirects;
-    bool hedged, settled;
+    bool settled;
     struct mr_far_task *next, *before;
 } mr_far_task;
-
-/* When a task is given up. 0, or no limits at all: 8, 600 and 20. MILLRACE_FAR_ATTEMPTS,
- * ..._SECONDS and ..._STALL stand above them. */
-typedef struct mr_far_limits {
-    int64_t attempts; /* requests for it, at most */
-    int64_t seconds;  /* after these, none is sent again */
-    int64_t stall;    /* seconds without bytes after which a request has failed */
-} mr_far_limits;
 
 typedef struct mr_far_figures {
     int64_t requests, retries, hedges, bytes;
@@ -63,6 +56,7 @@ typedef struct mr_far_figures {
     double slow;              /* seconds after which a request is among the slowest hundredth */
 } mr_far_figures;
 
+/* limits NULL: those that hold for the thread. */
 mr_status mr_far_line_open(mr_far_line **out, const mr_far_limits *limits, mr_error *err);
 void mr_far_line_close(mr_far_line *line); /* tasks end as cancelled; NULL is allowed */
 

@@ -25,9 +25,11 @@ static void begin_trial(mr_far_pace *pace, int64_t now) {
 /* Where the width cannot go on, the other direction is the next to be tried. */
 static void try_next(mr_far_pace *pace) {
     pace->before = pace->width;
-    set_width(pace, pace->upwards ? pace->width * step : pace->width / step);
+    double by = pace->doubles ? 2 : step;
+    set_width(pace, pace->upwards ? pace->width * by : pace->width / by);
     pace->trying = pace->width != pace->before;
     if (!pace->trying) {
+        pace->doubles = false;
         pace->upwards = !pace->upwards;
         pace->rest = REST;
     }
@@ -37,7 +39,7 @@ static void give_up(mr_far_pace *pace) {
     pace->width = pace->before;
     pace->narrowed += pace->upwards;
     pace->upwards = !pace->upwards;
-    pace->trying = false;
+    pace->trying = pace->doubles = false;
     pace->rest = REST;
 }
 
@@ -62,7 +64,7 @@ static void end_trial(mr_far_pace *pace, int64_t now) {
 }
 
 void mr_far_pace_begin(mr_far_pace *pace, int64_t now) {
-    *pace = (mr_far_pace){.width = FIRST_WIDTH, .upwards = true, .slow_at = -1};
+    *pace = (mr_far_pace){.width = FIRST_WIDTH, .upwards = true, .doubles = true, .slow_at = -1};
     begin_trial(pace, now);
 }
 
@@ -78,7 +80,7 @@ void mr_far_pace_done(mr_far_pace *pace, size_t bytes, double first_byte, bool w
 
 void mr_far_pace_busy(mr_far_pace *pace, int64_t now) {
     set_width(pace, pace->width / 2);
-    pace->trying = false;
+    pace->trying = pace->doubles = false;
     pace->upwards = true;
     pace->rest = REST_WHEN_BUSY;
     begin_trial(pace, now);
@@ -108,7 +110,7 @@ static double slow_of(const mr_far_pace *pace) {
 }
 
 double mr_far_pace_slow(mr_far_pace *pace) {
-    enum { EVERY = 16 }; /* requests after which it is worth looking again */
+    enum { EVERY = 64 }; /* requests after which it is worth looking again */
     if (pace->slow_at < 0 || pace->n_times - pace->slow_at >= EVERY) {
         pace->slow = slow_of(pace);
         pace->slow_at = pace->n_times;

@@ -4,7 +4,8 @@
  *
  * While more tasks wait than are sent, another width is tried now and then, wider and narrower in
  * turn, for a trial of requests: one that brings a twentieth more is kept and gone on from, one
- * that does not is given up. A server that says it is busy halves the width. */
+ * that does not is given up. Until one was, the width doubles. A server that says it is busy halves
+ * it. */
 #ifndef MR_IO_FAR_PACE_H
 #define MR_IO_FAR_PACE_H
 
@@ -12,13 +13,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_FAR_MOST_REQUESTS = 64, MR_FAR_TIMES = 256 };
+enum { MR_FAR_MOST_REQUESTS = 256, MR_FAR_TIMES = 256 };
 
 typedef struct mr_far_pace {
     double width;  /* requests that there may be */
     double before; /* a trial: the width to go back to */
     double rate;   /* bytes a second at that width */
-    bool trying, upwards;
+    bool trying, upwards, doubles;
     int64_t trial_began, trial_bytes;
     int32_t trial_done, rest;
     bool was_full;

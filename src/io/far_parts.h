@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* far_parts.h - what the files of a line share: the line itself, and requests under way. For
- * far_line.c, far_send.c, far_receive.c, far_finish.c, far_words.c and far_document.c alone. */
+ * far_line.c, far_send.c, far_receive.c, far_wait.c, far_finish.c, far_words.c and far_document.c
+ * alone. */
 #ifndef MR_IO_FAR_PARTS_H
 #define MR_IO_FAR_PARTS_H
 
@@ -21,6 +22,7 @@ enum {
 /* A request under way. */
 typedef struct mr_far_attempt {
     CURL *easy;
+    bool is_set; /* it has the options that all requests have, and none that only some have */
     mr_far_line *line;
     mr_far_task *task; /* NULL: idle */
     struct curl_slist *headers;
@@ -39,12 +41,19 @@ typedef struct mr_far_attempt {
 
 struct mr_far_line {
     CURLM *multi;
+    int waker;              /* see far_wait.c */
+    struct pollfd *sockets; /* likewise */
+    int32_t n_sockets, room;
+    int64_t due; /* the moment libcurl wants to be called at; INT64_MAX: none */
     mr_far_account account;
+    char checked[300]; /* scheme and host of the last address that may be asked */
     mr_far_limits limits;
     mr_far_attempt attempts[MR_FAR_MOST_REQUESTS];
     mr_far_attempt *free;
     mr_far_task *first, *last; /* that wait to be sent, in their order */
     int64_t n_tasks, n_waiting, n_ended;
+    int64_t n_delayed; /* of those that wait: with a moment before which they are not sent */
+    int64_t hedge_at;  /* no sooner is looked for what hangs */
     int32_t in_flight, paused;
     mr_far_figures figures;
     mr_far_pace pace;
@@ -52,6 +61,11 @@ struct mr_far_line {
 };
 
 int64_t mr_far_now(void); /* nanoseconds of the monotonic clock */
+
+/* Whether one more request may be sent. */
+static inline bool mr_far_has_room(const mr_far_line *line) {
+    return line->free && line->in_flight < (int32_t)line->pace.width;
+}
 
 /* far_line.c: tasks. */
 void mr_far_put_last(mr_far_line *line, mr_far_task *task);
@@ -76,6 +90,12 @@ void mr_far_send_waiting(mr_far_line *line);
 /* far_receive.c. */
 void mr_far_listen(mr_far_attempt *a); /* sets what libcurl calls */
 void mr_far_judge(mr_far_attempt *a);  /* the headers are there */
+
+/* far_wait.c. mr_far_wait waits for so many milliseconds at most, and lets libcurl do what can be
+ * done then. */
+mr_status mr_far_wait_open(mr_far_line *line, mr_error *err);
+void mr_far_wait_close(mr_far_line *line);
+void mr_far_wait(mr_far_line *line, int milliseconds);
 
 /* far_finish.c. */
 void mr_far_finish_requests(mr_far_line *line);

@@ -48,6 +48,34 @@ mr_status mr_far_check_address(mr_far_task *task, const char *address) {
     return status;
 }
 
+/* How long its scheme and host are, where nobody can read them in two ways: letters, digits, points
+ * and dashes, perhaps a port, and a path behind them. 0: libcurl must say what the host is. */
+static size_t origin_length(const char *address) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-";
+    size_t scheme = strncmp(address, "http://", 7) == 0    ? 7
+                    : strncmp(address, "https://", 8) == 0 ? 8
+                                                           : 0;
+    size_t host = strspn(address + scheme, plain), n = scheme + host;
+    n += address[n] == ':' ? 1 + strspn(address + n + 1, "0123456789") : 0;
+    bool is_plain = scheme > 0 && host > 0 && address[n] == '/';
+    for (const char *c = address + n; is_plain && *c; c++) {
+        is_plain = *c > ' ' && *c < 0x7f && *c != '\\';
+    }
+    return is_plain && n < sizeof((mr_far_line *)NULL)->checked ? n : 0;
+}
+
+/* Objects are many and hosts are few: what was right for one address of a host is for the next. */
+static mr_status check_object(mr_far_line *line, mr_far_task *task) {
+    size_t n = mr_is_foreign(task->path) ? 0 : origin_length(task->address);
+    if (n > 0 && strlen(line->checked) == n && memcmp(line->checked, task->address, n) == 0) {
+        return MR_OK;
+    }
+    MR_TRY(mr_far_check_address(task, task->address));
+    memcpy(line->checked, task->address, n);
+    line->checked[n] = '\0';
+    return MR_OK;
+}
+
 /* A gateway answers as S3 does, without signatures: GATEWAY/SCHEME/BUCKET/KEY. */
 static mr_status ask_gateway(mr_far_task *task, char *address, size_t size) {
     const char *gateway = getenv("MILLRACE_GATEWAY");
@@ -83,7 +111,7 @@ static mr_status make_address(mr_far_line *line, mr_far_task *task) {
     }
     free(task->address);
     task->address = strdup(address);
-    return task->address ? mr_far_check_address(task, address)
+    return task->address ? check_object(line, task)
                          : refuse_address(task, MR_E_MEMORY, "out of memory");
 }
 
@@ -104,11 +132,9 @@ static void ask_for_range(mr_far_attempt *a) {
     const mr_far_task *task = a->task;
     const mr_far_pin *pin = &task->range.pin;
     char range[64];
-    if (task->range.length >= 0) {
-        snprintf(range, sizeof range, "%lld-%lld", (long long)task->range.offset,
-                 (long long)(task->range.offset + task->range.length - 1));
-        curl_easy_setopt(a->easy, CURLOPT_RANGE, range);
-    }
+    snprintf(range, sizeof range, "%lld-%lld", (long long)task->range.offset,
+             (long long)(task->range.offset + task->range.length - 1));
+    curl_easy_setopt(a->easy, CURLOPT_RANGE, task->range.length >= 0 ? range : NULL);
     if (pin->size >= 0 && mr_far_is_strong(pin->tag)) {
         add_header(a, "If-Match", pin->tag);
     } else if (pin->size >= 0 && pin->tag[0] == '@') {
@@ -116,11 +142,12 @@ static void ask_for_range(mr_far_attempt *a) {
     }
 }
 
-static void sign(mr_far_attempt *a) {
+/* False: it is sent as nobody's. */
+static bool sign(mr_far_attempt *a) {
     const mr_far_account *account = &a->line->account;
     char text[600];
     if (!mr_is_s3(a->task->path) || !account->key[0]) {
-        return;
+        return false;
     }
     snprintf(text, sizeof text, "aws:amz:%s:s3", account->region);
     curl_easy_setopt(a->easy, CURLOPT_AWS_SIGV4, text);
@@ -131,43 +158,71 @@ static void sign(mr_far_attempt *a) {
     if (account->token[0]) {
         add_header(a, "x-amz-security-token", account->token);
     }
+    return true;
 }
 
-static void set_certificates(mr_far_attempt *a) {
-    static const char *const names[] = {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", NULL};
-    for (const char *const *name = names; *name; name++) {
-        const char *value = getenv(*name);
-        if (value && value[0]) {
-            curl_easy_setopt(a->easy, CURLOPT_CAINFO, value);
-            return;
-        }
+static const char *first_in_environment(const char *const *names) {
+    const char *value = NULL;
+    for (; *names && !(value && value[0]); names++) {
+        value = getenv(*names);
+    }
+    return value && value[0] ? value : NULL;
+}
+
+/* libcurl looks for proxies and certificates at each request, we once. */
+static void set_surroundings(CURL *easy) {
+    static const char *const bundles[] = {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", NULL};
+    static const char *const proxies[] = {"http_proxy", "https_proxy", "HTTPS_PROXY",
+                                          "all_proxy",  "ALL_PROXY",   NULL};
+    const char *bundle = first_in_environment(bundles);
+    if (bundle) {
+        curl_easy_setopt(easy, CURLOPT_CAINFO, bundle);
+    }
+    if (!first_in_environment(proxies)) {
+        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     }
 }
 
-static void prepare(mr_far_attempt *a) {
+/* What is the same for all requests. */
+static void set_always(mr_far_attempt *a) {
     CURL *easy = a->easy;
     const long stall = (long)a->line->limits.stall;
     curl_easy_reset(easy);
-    curl_easy_setopt(easy, CURLOPT_URL, a->task->address);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "millrace");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 512L << 10); /* the most it takes */
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, stall);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1000L);
     curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, stall);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, a->message);
-    if (mr_is_foreign(a->task->path)) {
-        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*"); /* a gateway is on this machine */
-    }
-    mr_far_listen(a);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, a);
-    set_certificates(a);
-    sign(a);
+    set_surroundings(easy);
+    mr_far_listen(a);
+}
+
+/* The most that libcurl takes, for what is much larger: memory of that size goes back to the kernel
+ * after each request, and comes page by page. */
+static long buffer_size(const mr_far_task *task) {
+    return task->range.length < 0 || task->range.length > 1 << 20 ? 512 << 10 : 128 << 10;
+}
+
+/* Options stay for the next request, but not those that say who asks: that one may be for another
+ * host. */
+static void prepare(mr_far_attempt *a) {
+    bool foreign = mr_is_foreign(a->task->path);
+    if (!a->is_set) {
+        set_always(a);
+    }
+    curl_easy_setopt(a->easy, CURLOPT_URL, a->task->address);
+    curl_easy_setopt(a->easy, CURLOPT_BUFFERSIZE, buffer_size(a->task));
+    if (foreign) {
+        curl_easy_setopt(a->easy, CURLOPT_NOPROXY, "*"); /* a gateway is on this machine */
+    }
+    a->is_set = !sign(a) && !foreign;
     ask_for_range(a);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, a->headers);
+    curl_easy_setopt(a->easy, CURLOPT_HTTPHEADER, a->headers);
 }
 
 /* Puts one request for the task on its way. False: libcurl has no memory. */
@@ -177,12 +232,14 @@ bool mr_far_send(mr_far_line *line, mr_far_task *task) {
         return false;
     }
     line->free = a->next_free;
-    *a = (mr_far_attempt){.easy = a->easy, .line = line, .task = task, .started = mr_far_now()};
+    *a = (mr_far_attempt){
+        .easy = a->easy, .is_set = a->is_set, .line = line, .task = task, .started = mr_far_now()};
     mr_far_reply_begin(&a->reply);
     prepare(a);
     line->in_flight++;
     task->running++;
     task->first_sent = task->first_sent ? task->first_sent : a->started;
+    task->last_sent = a->started;
     task->tries++;
     line->figures.requests++;
     if (curl_multi_add_handle(line->multi, a->easy) != CURLM_OK) {
@@ -194,7 +251,7 @@ bool mr_far_send(mr_far_line *line, mr_far_task *task) {
 
 void mr_far_send_waiting(mr_far_line *line) {
     mr_far_task *task = line->first;
-    while (task && line->free && line->in_flight < (int32_t)line->pace.width) {
+    while (task && mr_far_has_room(line)) {
         mr_far_task *next = task->next;
         if (task->not_before > 0 && task->not_before > mr_far_now()) {
             task = next;

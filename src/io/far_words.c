@@ -43,6 +43,13 @@ static void find_code(const char *words, char *out, size_t size) {
     }
 }
 
+/* What would be a pattern or a folder elsewhere; what is behind a question mark is the server's. */
+static bool looks_like_many(const char *path) {
+    size_t plain = strcspn(path, "?#");
+    return (strncmp(path, "http://", 7) == 0 || strncmp(path, "https://", 8) == 0) &&
+           (path[plain - 1] == '/' || strcspn(path, "*[") < plain);
+}
+
 void mr_far_word_status(mr_far_task *task, const mr_far_attempt *a) {
     char text[200], code[100];
     int status = a->reply.status;
@@ -58,6 +65,10 @@ void mr_far_word_status(mr_far_task *task, const mr_far_attempt *a) {
                                 : "the address may have to be signed anew");
     } else if ((status == 301 || status == 307 || status == 400) && a->reply.region[0]) {
         mr_hint(&task->err, "the bucket is in region %s: set AWS_REGION", a->reply.region);
+    } else if (gone && looks_like_many(task->path)) {
+        mr_hint(&task->err,
+                "HTTP has no wildcards and no listings (docs/far.md): name the objects, "
+                "with braces (part-{0000..0123}.tar), or in a list");
     } else if (status == 416) {
         mr_hint(&task->err, "the object is shorter than it was said to be");
     }

@@ -31,6 +31,14 @@ static mr_status damaged(const mr_journal_reader *reader, mr_error *err) {
     return MR_E_CORRUPT;
 }
 
+static mr_status no_journal(const mr_journal_reader *reader, mr_error *err) {
+    mr_fail(err, MR_E_PARAM, "this is no journal of a run, but a stream of entries");
+    mr_hint(err, "a journal is the folder that a run was given as such: --journal FOLDER, or "
+                 "journal=... of loader()");
+    mr_error_at_sample(err, -1, reader->folder);
+    return MR_E_PARAM;
+}
+
 static mr_stream_counts counts_of(const mr_journal_reader *reader) {
     mr_stream_counts counts = {.size = (uint32_t)sizeof counts};
     mr_stream_reader_counts(reader->stream, &counts);
@@ -53,8 +61,8 @@ static mr_status read_head(mr_journal_reader *reader, uint64_t run[2], mr_error 
     if (status == MR_END) {
         return mr_fail(err, MR_E_NOT_FOUND, "the journal is empty");
     }
-    if (entry.label != HEAD_KIND || entry.size != RUN_BYTES) {
-        return damaged(reader, err);
+    if (entry.label != HEAD_KIND || entry.size != RUN_BYTES) { /* whole, and none of ours */
+        return no_journal(reader, err);
     }
     memcpy(run, entry.value, RUN_BYTES);
     run[0] = le64toh(run[0]);

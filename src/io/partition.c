@@ -45,7 +45,7 @@ static mr_status read_id(mr_stream_folder *folder, mr_error *err) {
 }
 
 /* Whole or not there: it gets its name by a link, which only the first of several makers can make.
- * Threads, and processes of several machines, may have one number: luck tells them apart. */
+ * Threads, and processes of several machines, may have one number: a random one is added to it. */
 static mr_status create_id(const mr_stream_folder *folder, uint64_t id, mr_error *err) {
     char temporary[64], text[24];
     uint64_t luck = 0;
@@ -65,6 +65,49 @@ static mr_status create_id(const mr_stream_folder *folder, uint64_t id, mr_error
     return failed == 0 ? MR_OK : mr_fail_errno(err, MR_E_IO, failed, "cannot make a stream here");
 }
 
+/* NULL: errno says why. */
+static DIR *list_folder(const mr_stream_folder *folder) {
+    int fd = openat(folder->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir && fd >= 0) {
+        int failed = errno;
+        close(fd);
+        errno = failed;
+    }
+    return dir;
+}
+
+static bool ends_with(const char *name, const char *end) {
+    size_t length = strlen(name), n = strlen(end);
+    return length >= n && strcmp(name + length - n, end) == 0;
+}
+
+/* Not what streams are made of, some other maker of this one being at work or killed, nor what file
+ * systems put into empty folders. */
+static bool is_foreign(const char *name) {
+    return name[0] != '.' && strcmp(name, "lost+found") != 0 && strncmp(name, "stream", 6) != 0 &&
+           !ends_with(name, ".seg") && !ends_with(name, ".lock");
+}
+
+/* A name that was mistaken: a folder of images would be a stream from then on. */
+static mr_status refuse_others(const mr_stream_folder *folder, mr_error *err) {
+    DIR *dir = list_folder(folder);
+    const struct dirent *item;
+    bool foreign = false;
+    while (dir && !foreign && (item = readdir(dir)) != NULL) {
+        foreign = is_foreign(item->d_name);
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    if (!foreign || faccessat(folder->dir, "stream", F_OK, 0) == 0) { /* became one meanwhile */
+        return MR_OK;
+    }
+    mr_fail(err, MR_E_PARAM, "this folder is no stream, and has other files in it");
+    mr_hint(err, "give the stream a folder of its own: an empty one, or one that is not there yet");
+    return MR_E_PARAM;
+}
+
 static mr_status open_folder(mr_stream_folder *folder, const char *path, uint64_t create,
                              mr_error *err) {
     if (create && mkdir(path, 0777) != 0 && errno != EEXIST) {
@@ -75,6 +118,7 @@ static mr_status open_folder(mr_stream_folder *folder, const char *path, uint64_
         return mr_open_failed(path, errno, err);
     }
     if (create && faccessat(folder->dir, "stream", F_OK, 0) != 0) {
+        MR_TRY(refuse_others(folder, err));
         MR_TRY(create_id(folder, create, err));
     }
     return read_id(folder, err);
@@ -158,15 +202,11 @@ static bool list_names(const mr_stream_folder *folder, DIR *dir, uint32_t partit
 mr_status mr_stream_segments(const mr_stream_folder *folder, uint32_t partition,
                              mr_stream_segment **out, int64_t *n, mr_error *err) {
     name_list list = {0};
-    int fd = openat(folder->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *dir = list_folder(folder);
     *out = NULL;
     *n = 0;
     if (!dir) {
         int failed = errno;
-        if (fd >= 0) {
-            close(fd);
-        }
         mr_status status = failed == ENOMEM ? MR_E_MEMORY : MR_E_IO;
         return blame(folder, mr_fail_errno(err, status, failed, "cannot list the stream"), err);
     }

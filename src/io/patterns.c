@@ -138,8 +138,9 @@ static mr_status add_folder(mr_names *paths, const char *folder, const char *con
     const mr_tree_visitor visitor = {.file = add_entry, .user = &walk};
     MR_TRY(mr_tree_walk(folder, &visitor, &silent, err));
     if (paths->n == first) {
-        mr_fail(err, MR_E_NOT_FOUND, "no files that end in %s in the folder", endings[0]);
-        return MR_E_NOT_FOUND;
+        return endings[0][0] ? mr_fail(err, MR_E_NOT_FOUND, "no files that end in %s in the folder",
+                                       endings[0])
+                             : mr_fail(err, MR_E_NOT_FOUND, "no files in the folder");
     }
     sort_from(paths, first);
     return MR_OK;

@@ -3,20 +3,24 @@
  * that runs; a signal would not. */
 #include "io/process.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Its state ('Z': ended) and start; false: there is no such process, or no /proc. */
-static bool look(int64_t pid, char *state, uint64_t *started) {
+typedef enum answer { THERE, NOT_THERE, UNKNOWN } answer;
+
+/* Its state ('Z': ended) and start. A process that can open no more files cannot tell. */
+static answer look(int64_t pid, char *state, uint64_t *started) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
     FILE *file = fopen(path, "re");
-    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file) {
-        fclose(file);
+    if (!file) {
+        return errno == ENOENT ? NOT_THERE : UNKNOWN;
     }
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
     text[n] = '\0';
     const char *rest = strrchr(text, ')'); /* the name before it may hold anything */
     unsigned long long ticks = 0;
@@ -25,14 +29,14 @@ static bool look(int64_t pid, char *state, uint64_t *started) {
                                "%*d %*d %*d %*d %*d %llu",
                                state, &ticks) == 2;
     *started = ticks;
-    return told;
+    return told ? THERE : NOT_THERE;
 }
 
 void mr_process_self(mr_process *out) {
     struct stat space;
     char state;
     *out = (mr_process){.pid = getpid()};
-    if (look(out->pid, &state, &out->started) && stat("/proc/self/ns/pid", &space) == 0) {
+    if (look(out->pid, &state, &out->started) == THERE && stat("/proc/self/ns/pid", &space) == 0) {
         out->space = (uint64_t)space.st_ino;
     }
 }
@@ -44,6 +48,7 @@ bool mr_process_is_near(const mr_process *other, const mr_process *self) {
 bool mr_process_is_alive(const mr_process *process) {
     char state;
     uint64_t started;
-    return look(process->pid, &state, &started) && started == process->started && state != 'Z' &&
-           state != 'X';
+    answer found = look(process->pid, &state, &started);
+    return found == UNKNOWN ||
+           (found == THERE && started == process->started && state != 'Z' && state != 'X');
 }

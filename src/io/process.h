@@ -13,7 +13,8 @@ typedef struct mr_process {
 
 void mr_process_self(mr_process *out);
 
-/* Whether this process can see the other one, and whether that still runs. */
+/* Whether this process can see the other one, and whether that still runs: unless it has certainly
+ * ended. */
 bool mr_process_is_near(const mr_process *other, const mr_process *self);
 bool mr_process_is_alive(const mr_process *process);
 

@@ -37,7 +37,7 @@ static void listen_for_wake(mr_uring *ring) {
     io_uring_sqe_set_data(entry, NULL);
 }
 
-/* openat and read arrived with Linux 5.6; older kernels take the other road. */
+/* openat and read arrived with Linux 5.6; with older kernels threads read. */
 static bool kernel_has_all(struct io_uring *ring) {
     static const int needed[] = {IORING_OP_OPENAT, IORING_OP_READ};
     struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
@@ -121,7 +121,7 @@ void mr_uring_lend(mr_uring_read *read, int fd) {
     read->open.fd = fd;
 }
 
-/* ---- Answers: true when the caller should hear of it ---- */
+/* ---- Answers: true where the caller gets an event ---- */
 static mr_status measure(mr_uring_read *read) {
     struct stat info;
     return fstat(read->open.fd, &info) == 0

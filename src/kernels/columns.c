@@ -78,6 +78,20 @@ GATHER(4)
 GATHER(8)
 GATHER(16)
 
+/* From the last cell on, until all before it are where they are to be. No branch: whether a cell is
+ * valid is hard to guess. */
+#define SPREAD(size, type)                                                                         \
+    static void spread_##size(void *cells, const uint8_t *valid, size_t n, size_t values) {        \
+        type *cell = cells;                                                                        \
+        for (size_t i = n, k = values; i-- > 0 && k <= i;) {                                       \
+            type value = cell[k - (k > 0)] & ((type)0 - (type)valid[i]);                           \
+            k -= valid[i];                                                                         \
+            cell[i] = value;                                                                       \
+        }                                                                                          \
+    }
+SPREAD(4, uint32_t)
+SPREAD(8, uint64_t)
+
 static uint32_t sum_32(uint32_t *value, size_t n, uint32_t step, uint32_t start) {
     for (size_t i = 0; i < n; i++) {
         start += value[i] + step;
@@ -112,6 +126,8 @@ const mr_column_kernels mr_column_kernels_scalar = {
     .gather_4 = gather_4,
     .gather_8 = gather_8,
     .gather_16 = gather_16,
+    .spread_4 = spread_4,
+    .spread_8 = spread_8,
     .sum_32 = sum_32,
     .sum_64 = sum_64,
     .join_bytes = join_bytes,
@@ -119,6 +135,9 @@ const mr_column_kernels mr_column_kernels_scalar = {
 
 const mr_column_kernels *mr_column_kernels_for(uint32_t cpu_features) {
 #if defined(__x86_64__)
+    if (cpu_features & MR_CPU_AVX512) {
+        return &mr_column_kernels_avx512;
+    }
     if (cpu_features & MR_CPU_AVX2) {
         return &mr_column_kernels_avx2;
     }

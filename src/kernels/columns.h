@@ -32,6 +32,11 @@ typedef struct mr_column_kernels {
     void (*gather_8)(void *out, const void *table, const uint32_t *index, size_t n);
     void (*gather_16)(void *out, const void *table, const uint32_t *index, size_t n);
 
+    /* Numbers of 4 and 8 bytes stand at the beginning of n cells, one for each cell that is valid
+     * (1; else 0): each goes to its cell, in place, and the other cells become zeros. */
+    void (*spread_4)(void *cells, const uint8_t *valid, size_t n, size_t values);
+    void (*spread_8)(void *cells, const uint8_t *valid, size_t n, size_t values);
+
     /* Running sums of differences, in place: value[i] = start + sum of (value[k] + step), k <= i,
      * with wrap-around. Returns the last (start where n is 0). */
     uint32_t (*sum_32)(uint32_t *value, size_t n, uint32_t step, uint32_t start);
@@ -47,6 +52,7 @@ const mr_column_kernels *mr_column_kernels_for(uint32_t cpu_features);
 extern const mr_column_kernels mr_column_kernels_scalar;
 #if defined(__x86_64__)
 extern const mr_column_kernels mr_column_kernels_avx2;
+extern const mr_column_kernels mr_column_kernels_avx512;
 #endif
 
 #endif

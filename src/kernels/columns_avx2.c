@@ -268,6 +268,14 @@ AVX2 static void join_bytes(uint8_t *out, const uint8_t *in, size_t n, size_t wi
     }
 }
 
+static void spread_4(void *cells, const uint8_t *valid, size_t n, size_t values) {
+    mr_column_kernels_scalar.spread_4(cells, valid, n, values);
+}
+
+static void spread_8(void *cells, const uint8_t *valid, size_t n, size_t values) {
+    mr_column_kernels_scalar.spread_8(cells, valid, n, values);
+}
+
 const mr_column_kernels mr_column_kernels_avx2 = {
     .name = "avx2",
     .unpack_32 = unpack_32,
@@ -278,6 +286,8 @@ const mr_column_kernels mr_column_kernels_avx2 = {
     .gather_4 = gather_4,
     .gather_8 = gather_8,
     .gather_16 = gather_16,
+    .spread_4 = spread_4,
+    .spread_8 = spread_8,
     .sum_32 = sum_32,
     .sum_64 = sum_64,
     .join_bytes = join_bytes,

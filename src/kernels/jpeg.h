@@ -59,6 +59,12 @@ void mr_jpeg_enlarge_avx2(uint8_t *out, const uint8_t *near, const uint8_t *far,
 void mr_jpeg_to_rgb_avx2(uint8_t *out, const uint8_t *y, const uint8_t *cb, const uint8_t *cr,
                          size_t n);
 size_t mr_jpeg_unstuff_avx2(uint8_t *out, const uint8_t *in, size_t size, size_t *written);
+void mr_jpeg_widen_avx512(uint8_t *out, const uint8_t *in, size_t n);
+void mr_jpeg_heighten_avx512(uint8_t *out, const uint8_t *near, const uint8_t *far, size_t n,
+                             int upper);
+void mr_jpeg_enlarge_avx512(uint8_t *out, const uint8_t *near, const uint8_t *far, size_t n);
+void mr_jpeg_to_rgb_avx512(uint8_t *out, const uint8_t *y, const uint8_t *cb, const uint8_t *cr,
+                           size_t n);
 #endif
 
 /* Fixed point with 13 bits behind the point, of the DCT after Loeffler, Ligtenberg and Moschytz. */

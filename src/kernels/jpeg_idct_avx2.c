@@ -13,6 +13,12 @@
 
 enum { PASS_1_SHIFT = 11, PASS_2_SHIFT = 18, SPARSE = 10 };
 
+/* Factors of rows 1 and 3 that are summed where rows 4 to 7 are 0. */
+enum {
+    ODD_0_1 = MR_DCT_1_501 - MR_DCT_0_899 + MR_DCT_1_175 - MR_DCT_0_390,
+    ODD_1_3 = MR_DCT_3_072 - MR_DCT_2_562 + MR_DCT_1_175 - MR_DCT_1_961,
+};
+
 /* 16-bit values of both blocks, as 32-bit values: of the first four columns, of the others. */
 typedef struct wide {
     __m256i low, high;
@@ -32,16 +38,20 @@ AVX2_INLINE wide subtract(wide a, wide b) {
     return (wide){_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
 }
 
-AVX2_INLINE wide scale_up(__m256i x) {
+/* Every result is one of these and something else, so what rounds the result is added here. */
+AVX2_INLINE __m256i scaled_up(__m256i doubled, const int shift) {
+    const __m256i half = _mm256_set1_epi32(1 << (shift - 1));
+    return _mm256_add_epi32(_mm256_srai_epi32(doubled, 3), half);
+}
+
+AVX2_INLINE wide scale_up(__m256i x, const int shift) {
     const __m256i zero = _mm256_setzero_si256();
-    return (wide){_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, x), 3),
-                  _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, x), 3)};
+    return (wide){scaled_up(_mm256_unpacklo_epi16(zero, x), shift),
+                  scaled_up(_mm256_unpackhi_epi16(zero, x), shift)};
 }
 
 AVX2_INLINE __m256i descale(wide x, const int shift) {
-    const __m256i half = _mm256_set1_epi32(1 << (shift - 1));
-    return _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(x.low, half), shift),
-                              _mm256_srai_epi32(_mm256_add_epi32(x.high, half), shift));
+    return _mm256_packs_epi32(_mm256_srai_epi32(x.low, shift), _mm256_srai_epi32(x.high, shift));
 }
 
 AVX2_INLINE void finish(const wide even[4], const wide odd[4], __m256i out[8], const int shift) {
@@ -55,8 +65,8 @@ AVX2_INLINE void transform(const __m256i in[8], __m256i out[8], const int shift)
     wide even[4], odd[4];
     wide low = dot(in[2], MR_DCT_0_541, in[6], MR_DCT_0_541 - MR_DCT_1_847);
     wide high = dot(in[2], MR_DCT_0_541 + MR_DCT_0_765, in[6], MR_DCT_0_541);
-    wide sum = scale_up(_mm256_add_epi16(in[0], in[4]));
-    wide difference = scale_up(_mm256_sub_epi16(in[0], in[4]));
+    wide sum = scale_up(_mm256_add_epi16(in[0], in[4]), shift);
+    wide difference = scale_up(_mm256_sub_epi16(in[0], in[4]), shift);
     even[0] = add(sum, high);
     even[1] = add(difference, low);
     even[2] = subtract(difference, low);
@@ -78,34 +88,69 @@ AVX2_INLINE void transform_4(const __m256i in[4], __m256i out[8], const int shif
     wide even[4], odd[4];
     wide low = dot(in[2], MR_DCT_0_541, zero, 0);
     wide high = dot(in[2], MR_DCT_0_541 + MR_DCT_0_765, zero, 0);
-    wide sum = scale_up(in[0]);
+    wide sum = scale_up(in[0], shift);
     even[0] = add(sum, high);
     even[1] = add(sum, low);
     even[2] = subtract(sum, low);
     even[3] = subtract(sum, high);
-    odd[0] =
-        dot(in[1], MR_DCT_1_501 - MR_DCT_0_899 + MR_DCT_1_175 - MR_DCT_0_390, in[3], MR_DCT_1_175);
-    odd[1] =
-        dot(in[1], MR_DCT_1_175, in[3], MR_DCT_3_072 - MR_DCT_2_562 + MR_DCT_1_175 - MR_DCT_1_961);
+    odd[0] = dot(in[1], ODD_0_1, in[3], MR_DCT_1_175);
+    odd[1] = dot(in[1], MR_DCT_1_175, in[3], ODD_1_3);
     odd[2] = dot(in[1], MR_DCT_1_175 - MR_DCT_0_390, in[3], MR_DCT_1_175 - MR_DCT_2_562);
     odd[3] = dot(in[1], MR_DCT_1_175 - MR_DCT_0_899, in[3], MR_DCT_1_175 - MR_DCT_1_961);
     finish(even, odd, out, shift);
 }
 
-/* Rows to columns, of the first four columns alone where `narrow`. */
-AVX2_INLINE void transpose(const __m256i in[8], __m256i out[8], const bool narrow) {
+/* The same of four columns, the others being 0: of rows i and 4 + i, one behind the other. */
+AVX2_INLINE void transform_4_narrow(const __m256i in[4], __m256i out[4], const int shift) {
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i even[4], odd[4], rows[8];
+    __m256i low = dot(in[2], MR_DCT_0_541, zero, 0).low;
+    __m256i high = dot(in[2], MR_DCT_0_541 + MR_DCT_0_765, zero, 0).low;
+    __m256i sum = scale_up(in[0], shift).low;
+    even[0] = _mm256_add_epi32(sum, high);
+    even[1] = _mm256_add_epi32(sum, low);
+    even[2] = _mm256_sub_epi32(sum, low);
+    even[3] = _mm256_sub_epi32(sum, high);
+    odd[0] = dot(in[1], ODD_0_1, in[3], MR_DCT_1_175).low;
+    odd[1] = dot(in[1], MR_DCT_1_175, in[3], ODD_1_3).low;
+    odd[2] = dot(in[1], MR_DCT_1_175 - MR_DCT_0_390, in[3], MR_DCT_1_175 - MR_DCT_2_562).low;
+    odd[3] = dot(in[1], MR_DCT_1_175 - MR_DCT_0_899, in[3], MR_DCT_1_175 - MR_DCT_1_961).low;
+    for (int i = 0; i < 4; i++) {
+        rows[i] = _mm256_srai_epi32(_mm256_add_epi32(even[i], odd[i]), shift);
+        rows[7 - i] = _mm256_srai_epi32(_mm256_sub_epi32(even[i], odd[i]), shift);
+    }
+    for (int i = 0; i < 4; i++) {
+        out[i] = _mm256_packs_epi32(rows[i], rows[4 + i]);
+    }
+}
+
+/* Rows as those to the four columns. */
+AVX2_INLINE void transpose_narrow(const __m256i in[4], __m256i out[4]) {
+    __m256i upper = _mm256_unpacklo_epi16(in[0], in[1]),
+            below = _mm256_unpacklo_epi16(in[2], in[3]);
+    __m256i third = _mm256_unpackhi_epi16(in[0], in[1]), last = _mm256_unpackhi_epi16(in[2], in[3]);
+    __m256i top[2] = {_mm256_unpacklo_epi32(upper, below), _mm256_unpackhi_epi32(upper, below)};
+    __m256i bottom[2] = {_mm256_unpacklo_epi32(third, last), _mm256_unpackhi_epi32(third, last)};
+    for (size_t i = 0; i < 2; i++) {
+        out[2 * i] = _mm256_unpacklo_epi64(top[i], bottom[i]);
+        out[2 * i + 1] = _mm256_unpackhi_epi64(top[i], bottom[i]);
+    }
+}
+
+/* Rows to columns. */
+AVX2_INLINE void transpose(const __m256i in[8], __m256i out[8]) {
     __m256i pair[8], four[8];
     for (size_t i = 0; i < 4; i++) { /* rows i and i + 4 */
         pair[2 * i] = _mm256_unpacklo_epi16(in[i], in[i + 4]);
-        pair[2 * i + 1] = narrow ? pair[2 * i] : _mm256_unpackhi_epi16(in[i], in[i + 4]);
+        pair[2 * i + 1] = _mm256_unpackhi_epi16(in[i], in[i + 4]);
     }
-    for (size_t half = 0; half < (narrow ? 1 : 2); half++) { /* even rows, odd rows */
+    for (size_t half = 0; half < 2; half++) { /* even rows, odd rows */
         four[4 * half + 0] = _mm256_unpacklo_epi16(pair[half], pair[4 + half]);
         four[4 * half + 1] = _mm256_unpackhi_epi16(pair[half], pair[4 + half]);
         four[4 * half + 2] = _mm256_unpacklo_epi16(pair[2 + half], pair[6 + half]);
         four[4 * half + 3] = _mm256_unpackhi_epi16(pair[2 + half], pair[6 + half]);
     }
-    for (size_t half = 0; half < (narrow ? 1 : 2); half++) {
+    for (size_t half = 0; half < 2; half++) {
         for (size_t i = 0; i < 2; i++) {
             out[4 * half + 2 * i] =
                 _mm256_unpacklo_epi16(four[4 * half + i], four[4 * half + 2 + i]);
@@ -166,7 +211,7 @@ AVX2_INLINE void store_flat(int16_t dc, int16_t quantiser, uint8_t *out, size_t 
 
 AVX2 static void idct_sparse(const int16_t *const blocks[2], const int16_t *quantisers,
                              uint8_t *const out[2], size_t stride) {
-    __m256i in[4], rows[8], columns[8], result[8];
+    __m256i in[4], rows[4], columns[4], result[8];
     for (size_t y = 0; y < 4; y++) {
         in[y] = dequantised_row(blocks, quantisers, y);
     }
@@ -174,8 +219,8 @@ AVX2 static void idct_sparse(const int16_t *const blocks[2], const int16_t *quan
         mr_jpeg_idct_scalar(blocks, quantisers, out, stride, MR_JPEG_BLOCK);
         return;
     }
-    transform_4(in, rows, PASS_1_SHIFT);
-    transpose(rows, columns, true);
+    transform_4_narrow(in, rows, PASS_1_SHIFT);
+    transpose_narrow(rows, columns);
     transform_4(columns, result, PASS_2_SHIFT);
     store_columns(result, out, stride);
 }
@@ -191,7 +236,7 @@ AVX2 static void idct_full(const int16_t *const blocks[2], const int16_t *quanti
         return;
     }
     transform(in, rows, PASS_1_SHIFT);
-    transpose(rows, columns, false);
+    transpose(rows, columns);
     transform(columns, result, PASS_2_SHIFT);
     store_columns(result, out, stride);
 }

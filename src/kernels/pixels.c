@@ -2,6 +2,10 @@
 /* pixels.c - loops that treat each pixel by itself: tables, planes, mirrors. Scalar references. */
 #include "kernels/kernels.h"
 
+#include <math.h>
+
+#include "kernels/half.h"
+
 /* One pass per channel, for 32-bit and 16-bit entries. */
 #define LOOKUP(out, in, pixels, channels, tables, plane)                                           \
     for (size_t c = 0; c < (channels); c++) {                                                      \
@@ -29,6 +33,39 @@ void mr_lookup_16_scalar(uint16_t *out, const uint8_t *in, size_t pixels, int32_
     }
 }
 
+/* ---- Normalising ---- */
+/* In float32, one operation after the other, as torch computes it. */
+static float divided(float byte, float mean, float std) {
+    float unit = byte / 255.0f;
+    float centred = unit - mean;
+    return centred / std;
+}
+
+static float multiplied(float byte, const mr_normal *normal, int channel) {
+    float unit = fmaf(byte, MR_INVERSE_255, byte * MR_RESIDUE_255);
+    float centred = unit - normal->mean[channel];
+    return fmaf(centred, normal->inverse[channel], centred * normal->residue[channel]);
+}
+
+void mr_normal_make(mr_normal *normal, const float mean[3], const float std[3]) {
+    normal->computable = true;
+    for (int i = 0; i < 3 * 256; i++) {
+        int c = i / 256;
+        normal->mean[c] = mean[c];
+        normal->inverse[c] = 1.0f / std[c];
+        normal->residue[c] = (float)(1.0 / (double)std[c] - (double)normal->inverse[c]);
+        normal->bits[i] = mr_float_bits(divided((float)(i % 256), mean[c], std[c]));
+        uint32_t bits = mr_float_bits(multiplied((float)(i % 256), normal, c));
+        normal->computable = normal->computable && bits == normal->bits[i];
+    }
+}
+
+void mr_normalize_scalar(uint32_t *out, const uint8_t *in, size_t pixels, const mr_normal *normal,
+                         size_t plane) {
+    mr_lookup_32_scalar(out, in, pixels, 3, normal->bits, plane);
+}
+
+/* ---- Layout ---- */
 void mr_split_scalar(uint8_t *out, const uint8_t *in, size_t pixels, int32_t channels,
                      size_t plane) {
     size_t n = (size_t)channels;

@@ -6,6 +6,8 @@
 #include <immintrin.h>
 
 #define AVX2 __attribute__((target("avx2")))
+#define FMA __attribute__((target("avx2,fma")))
+#define FMA_INLINE static inline __attribute__((target("avx2,fma"), always_inline))
 #define AVX2_INLINE static inline __attribute__((target("avx2"), always_inline))
 
 /* 16 pixels of three interleaved bytes to three vectors of 16. Each third of the 48 bytes holds
@@ -104,6 +106,36 @@ AVX2 void mr_lookup_16_avx2(uint16_t *out, const uint8_t *in, size_t pixels, int
         return;
     }
     LOOKUP_PLANES(8, entries_16)
+}
+
+/* Eight bytes of one channel, as pixels.c's `multiplied` does it. */
+__attribute__((target("avx2,fma"))) static inline __m256
+normal_8(__m128i bytes, const mr_normal *normal, size_t channel) {
+    __m256 byte = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+    __m256 unit = _mm256_fmadd_ps(byte, _mm256_set1_ps(MR_INVERSE_255),
+                                  _mm256_mul_ps(byte, _mm256_set1_ps(MR_RESIDUE_255)));
+    __m256 centred = _mm256_sub_ps(unit, _mm256_set1_ps(normal->mean[channel]));
+    return _mm256_fmadd_ps(centred, _mm256_set1_ps(normal->inverse[channel]),
+                           _mm256_mul_ps(centred, _mm256_set1_ps(normal->residue[channel])));
+}
+
+FMA_INLINE void store_16(float *out, __m128i bytes, const mr_normal *normal, size_t channel) {
+    _mm256_storeu_ps(out, normal_8(bytes, normal, channel));
+    _mm256_storeu_ps(out + 8, normal_8(_mm_srli_si128(bytes, 8), normal, channel));
+}
+
+FMA void mr_normalize_avx2(uint32_t *out, const uint8_t *in, size_t pixels, const mr_normal *normal,
+                           size_t plane) {
+    float *red = (float *)(void *)out, *green = red + plane, *blue = green + plane;
+    size_t i = 0;
+    for (; i + 16 <= pixels; i += 16) {
+        __m128i channel[3];
+        split_16(in + 3 * i, channel);
+        store_16(red + i, channel[0], normal, 0);
+        store_16(green + i, channel[1], normal, 1);
+        store_16(blue + i, channel[2], normal, 2);
+    }
+    mr_normalize_scalar(out + i, in + 3 * i, pixels - i, normal, plane);
 }
 
 /* Five pixels of a load of 16 bytes at a time; the 16th byte is not touched by the shuffle's

@@ -93,7 +93,8 @@ static int32_t width_of(const mr_axis *axis, mr_filter filter) {
 size_t mr_taps_memory(const mr_axis *axis, mr_filter filter) {
     size_t width = (size_t)width_of(axis, filter), n = (size_t)axis->n_out;
     return aligned(n * width * sizeof(int32_t)) + 2 * aligned(n * width * sizeof(int16_t)) +
-           2 * aligned(n * sizeof(int32_t)) + aligned(width * sizeof(double));
+           3 * aligned(n * width * sizeof(int8_t)) + 2 * aligned(n * sizeof(int32_t)) +
+           aligned(width * sizeof(double));
 }
 
 static void *take(unsigned char **memory, size_t bytes) {
@@ -112,21 +113,31 @@ mr_span mr_taps_reach(const mr_axis *axis, mr_filter filter, int64_t at) {
     return reach_of(axis->n_in, center_of(axis, at), support_of(axis, filter));
 }
 
-/* Weights of one output, in double, normalised; returns how many and sets the first input. */
-static int32_t weigh(double *weights, int64_t n_in, double center, double support, double shrink,
-                     mr_filter filter, int32_t *first) {
-    mr_span reach = reach_of(n_in, center, support);
+typedef struct weighing {
+    int64_t n_in;
+    double support, shrink;
+    double *weights; /* of one output */
+} weighing;
+
+/* Weights of one output, in double, normalised; returns the inputs they are for. `at`, the filter,
+ * is a constant where this is inlined. */
+static inline mr_span weigh(const weighing *w, double center, double (*at)(double x)) {
+    mr_span reach = reach_of(w->n_in, center, w->support);
     int32_t low = (int32_t)reach.from, high = (int32_t)reach.to;
     double sum = 0.0;
     for (int32_t i = 0; i < high - low; i++) {
-        weights[i] = filters[filter].at((i + low - center + 0.5) * shrink);
-        sum += weights[i];
+        w->weights[i] = at((i + low - center + 0.5) * w->shrink);
+        sum += w->weights[i];
     }
     for (int32_t i = 0; i < high - low && sum != 0.0; i++) {
-        weights[i] /= sum;
+        w->weights[i] /= sum;
     }
-    *first = low;
-    return high - low;
+    return reach;
+}
+
+static mr_span weigh_by(const weighing *w, double center, mr_filter filter) {
+    return filter == MR_BILINEAR ? weigh(w, center, bilinear)
+                                 : weigh(w, center, filters[filter].at);
 }
 
 static int32_t fixed_point(double weight) {
@@ -135,34 +146,48 @@ static int32_t fixed_point(double weight) {
 }
 
 static void store_weights(mr_taps *taps, int32_t at, const double *weights) {
-    size_t row = (size_t)at * (size_t)taps->width;
-    for (int32_t i = 0; i < taps->width; i++) {
-        int32_t weight = i < taps->count[at] ? fixed_point(weights[i]) : 0;
-        taps->weights[row + (size_t)i] = weight;
-        taps->high[row + (size_t)i] = (int16_t)(weight >> MR_TAP_LOW_BITS);
-        taps->low[row + (size_t)i] = (int16_t)(weight & ((1 << MR_TAP_LOW_BITS) - 1));
+    int32_t *row = taps->weights + (size_t)at * (size_t)taps->width;
+    for (int32_t i = 0; i < taps->count[at]; i++) {
+        row[i] = fixed_point(weights[i]);
+    }
+    for (int32_t i = taps->count[at]; i < taps->width; i++) {
+        row[i] = 0;
     }
 }
 
-void mr_taps_make(mr_taps *taps, const mr_axis *axis, mr_filter filter, void *memory) {
+/* Where n outputs' weights lie; returns the memory behind them. */
+static unsigned char *lay_out(mr_taps *taps, size_t n, void *memory) {
     unsigned char *at = memory;
-    double scale = scale_of(axis), support = support_of(axis, filter);
-    double shrink = 1.0 / (scale < 1.0 ? 1.0 : scale);
-    taps->n_out = (int32_t)axis->n_out;
-    taps->width = width_of(axis, filter);
-    taps->most = 0;
-    size_t n = (size_t)axis->n_out, all = n * (size_t)taps->width;
+    size_t all = n * (size_t)taps->width;
     taps->weights = take(&at, all * sizeof(int32_t));
     taps->high = take(&at, all * sizeof(int16_t));
     taps->low = take(&at, all * sizeof(int16_t));
+    for (int i = 0; i < 3; i++) {
+        taps->digits[i] = take(&at, all * sizeof(int8_t));
+    }
     taps->first = take(&at, n * sizeof(int32_t));
     taps->count = take(&at, n * sizeof(int32_t));
-    double *weights = take(&at, (size_t)taps->width * sizeof(double));
+    return at;
+}
+
+void mr_taps_make(mr_taps *taps, const mr_kernels *kernels, const mr_axis *axis, mr_filter filter,
+                  mr_span wanted, int64_t origin, void *memory) {
+    double scale = scale_of(axis);
+    *taps = (mr_taps){.n_out = (int32_t)(wanted.to - wanted.from), .width = width_of(axis, filter)};
+    const weighing w = {.n_in = axis->n_in,
+                        .support = support_of(axis, filter),
+                        .shrink = 1.0 / (scale < 1.0 ? 1.0 : scale),
+                        .weights = (void *)lay_out(taps, (size_t)taps->n_out, memory)};
     for (int32_t i = 0; i < taps->n_out; i++) {
-        taps->count[i] = weigh(weights, axis->n_in, center_of(axis, i), support, shrink, filter,
-                               &taps->first[i]);
+        mr_span reach = weigh_by(&w, center_of(axis, wanted.from + i), filter);
+        taps->first[i] = (int32_t)(reach.from - origin);
+        taps->count[i] = (int32_t)(reach.to - reach.from);
         taps->most = taps->count[i] > taps->most ? taps->count[i] : taps->most;
-        store_weights(taps, i, weights);
+        store_weights(taps, i, w.weights);
+    }
+    taps->groups = (taps->most + MR_TAP_GROUP - 1) / MR_TAP_GROUP;
+    if (kernels->split_taps) {
+        kernels->split_taps(taps);
     }
 }
 
@@ -207,23 +232,15 @@ void mr_resample_rows_scalar(uint8_t *out, const uint8_t *in, size_t stride, con
     }
 }
 
-void mr_resample_column_part(uint8_t *out, const uint8_t *in, size_t stride, size_t from, size_t to,
-                             const mr_taps *taps, int32_t y) {
+void mr_resample_columns_scalar(uint8_t *out, const uint8_t *top, size_t stride, size_t row_bytes,
+                                const mr_taps *taps, int32_t y) {
     const int32_t *weights = taps->weights + (size_t)y * (size_t)taps->width;
-    const uint8_t *top = in + (size_t)taps->first[y] * stride;
-    for (size_t x = from; x < to; x++) {
+    for (size_t x = 0; x < row_bytes; x++) {
         int32_t sum = 1 << (MR_TAP_BITS - 1);
         for (int32_t i = 0; i < taps->count[y]; i++) {
             sum += top[(size_t)i * stride + x] * weights[i];
         }
         out[x] = to_byte(sum);
-    }
-}
-
-void mr_resample_columns_scalar(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
-                                const mr_taps *taps) {
-    for (int32_t y = 0; y < taps->n_out; y++) {
-        mr_resample_column_part(out + (size_t)y * row_bytes, in, stride, 0, row_bytes, taps, y);
     }
 }
 
@@ -310,7 +327,8 @@ static mr_pixels pass_rows(const mr_kernels *kernels, const mr_pixels *in, uint8
                            int64_t width, mr_filter filter, unsigned char **memory) {
     mr_taps taps;
     const mr_axis axis = mr_whole_axis(in->width, width);
-    mr_taps_make(&taps, &axis, filter, take(memory, mr_taps_memory(&axis, filter)));
+    mr_taps_make(&taps, kernels, &axis, filter, (mr_span){0, width}, 0,
+                 take(memory, mr_taps_memory(&axis, filter)));
     kernels->resample_rows(out, in->data, in->stride, in->end, (int32_t)in->height, in->channels,
                            &taps);
     return result(out, in->height, width, in->channels);
@@ -320,9 +338,14 @@ static mr_pixels pass_columns(const mr_kernels *kernels, const mr_pixels *in, ui
                               int64_t height, mr_filter filter, unsigned char **memory) {
     mr_taps taps;
     const mr_axis axis = mr_whole_axis(in->height, height);
-    mr_taps_make(&taps, &axis, filter, take(memory, mr_taps_memory(&axis, filter)));
-    kernels->resample_columns(out, in->data, in->stride, (size_t)in->width * (size_t)in->channels,
-                              &taps);
+    size_t row_bytes = (size_t)in->width * (size_t)in->channels;
+    mr_taps_make(&taps, kernels, &axis, filter, (mr_span){0, height}, 0,
+                 take(memory, mr_taps_memory(&axis, filter)));
+    for (int32_t y = 0; y < taps.n_out; y++) {
+        const uint8_t *top = in->data + (size_t)taps.first[y] * in->stride;
+        kernels->resample_columns(out + (size_t)y * row_bytes, top, in->stride, row_bytes, &taps,
+                                  y);
+    }
     return result(out, height, in->width, in->channels);
 }
 

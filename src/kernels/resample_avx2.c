@@ -26,6 +26,20 @@ static inline int32_t pair(const int16_t *weights) {
     return both;
 }
 
+/* ---- Weights ---- */
+AVX2 void mr_split_taps_avx2(mr_taps *taps) {
+    const __m256i low_bits = _mm256_set1_epi32((1 << MR_TAP_LOW_BITS) - 1);
+    size_t all = (size_t)taps->n_out * (size_t)taps->width;
+    for (size_t i = 0; i < all; i += MR_TAP_ALIGN) {
+        __m256i eight = _mm256_load_si256((const __m256i *)(const void *)(taps->weights + i));
+        __m256i high = _mm256_srai_epi32(eight, MR_TAP_LOW_BITS);
+        __m256i both = _mm256_packs_epi32(high, _mm256_and_si256(eight, low_bits));
+        both = _mm256_permute4x64_epi64(both, 0xD8); /* halves: high 0 to 7, low 0 to 7 */
+        _mm_store_si128((__m128i *)(void *)(taps->high + i), _mm256_castsi256_si128(both));
+        _mm_store_si128((__m128i *)(void *)(taps->low + i), _mm256_extracti128_si256(both, 1));
+    }
+}
+
 /* ---- Columns: 32 bytes of a row at a time, two taps per multiplication ---- */
 AVX2 static void column_block(uint8_t *out, const uint8_t *top, size_t stride, const int16_t *high,
                               const int16_t *low, int32_t count) {
@@ -57,28 +71,20 @@ AVX2 static void column_block(uint8_t *out, const uint8_t *top, size_t stride, c
     _mm256_storeu_si256((__m256i *)out, _mm256_packus_epi16(lower, upper));
 }
 
-AVX2 static void column_row(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
-                            const mr_taps *taps, int32_t y) {
+AVX2 void mr_resample_columns_avx2(uint8_t *out, const uint8_t *top, size_t stride,
+                                   size_t row_bytes, const mr_taps *taps, int32_t y) {
     size_t weights = (size_t)y * (size_t)taps->width;
-    const uint8_t *top = in + (size_t)taps->first[y] * stride;
     const int16_t *high = taps->high + weights, *low = taps->low + weights;
+    if (row_bytes < 32) {
+        mr_resample_columns_scalar(out, top, stride, row_bytes, taps, y);
+        return;
+    }
     for (size_t x = 0; x + 32 <= row_bytes; x += 32) {
         column_block(out + x, top + x, stride, high, low, taps->count[y]);
     }
     if (row_bytes % 32) { /* the last block overlaps the one before it */
         size_t x = row_bytes - 32;
         column_block(out + x, top + x, stride, high, low, taps->count[y]);
-    }
-}
-
-void mr_resample_columns_avx2(uint8_t *out, const uint8_t *in, size_t stride, size_t row_bytes,
-                              const mr_taps *taps) {
-    if (row_bytes < 32) {
-        mr_resample_columns_scalar(out, in, stride, row_bytes, taps);
-        return;
-    }
-    for (int32_t y = 0; y < taps->n_out; y++) {
-        column_row(out + (size_t)y * row_bytes, in, stride, row_bytes, taps, y);
     }
 }
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { GATHER = 4, SLACK = 64 }; /* rows at once; bytes behind them that a kernel may read */
+enum { GATHER = 4, SLACK = 128 }; /* rows at once; bytes behind them that a kernel may read */
 
 struct mr_resampler {
     const mr_kernels *kernels;
@@ -103,26 +103,6 @@ size_t mr_resampler_memory(const mr_resampler_config *c) {
 }
 
 /* ---- Starting ---- */
-/* The taps of the wanted outputs alone, whose inputs count from `origin`. */
-static void cut_taps(mr_taps *taps, mr_span wanted, int64_t origin) {
-    size_t skip = (size_t)wanted.from * (size_t)taps->width;
-    taps->n_out = (int32_t)(wanted.to - wanted.from);
-    taps->first += wanted.from;
-    taps->count += wanted.from;
-    taps->weights += skip;
-    taps->high += skip;
-    taps->low += skip;
-    for (int32_t i = 0; i < taps->n_out; i++) {
-        taps->first[i] -= (int32_t)origin;
-    }
-}
-
-static void start_axis(mr_taps *taps, const mr_axis *axis, mr_filter filter, mr_span wanted,
-                       int64_t origin, void *memory) {
-    mr_taps_make(taps, axis, filter, memory);
-    cut_taps(taps, wanted, origin);
-}
-
 static int32_t *start_picks(const mr_axis *axis, mr_span wanted, int64_t origin, void *memory) {
     int32_t *picks = memory;
     mr_nearest_make(picks, axis->n_in, axis->n_out);
@@ -142,10 +122,10 @@ static void start_axes(mr_resampler *r, const mr_resampler_config *c, const layo
         return;
     }
     if (r->across) {
-        start_axis(&r->x, &c->x, c->filter, c->columns, l->columns.from, memory_x);
+        mr_taps_make(&r->x, c->kernels, &c->x, c->filter, c->columns, l->columns.from, memory_x);
     }
     if (r->down) {
-        start_axis(&r->y, &c->y, c->filter, c->rows, l->rows.from, memory_y);
+        mr_taps_make(&r->y, c->kernels, &c->y, c->filter, c->rows, l->rows.from, memory_y);
     }
 }
 
@@ -223,16 +203,9 @@ static const uint8_t *ring_at(const mr_resampler *r, int64_t row) {
 
 /* One row of the result's pass along columns. */
 static void down_columns(const mr_resampler *r, uint8_t *out) {
-    int32_t y = (int32_t)r->given, none = 0;
-    size_t skip = (size_t)y * (size_t)r->y.width;
-    mr_taps one = r->y;
-    one.n_out = 1;
-    one.first = &none;
-    one.count = r->y.count + y;
-    one.weights += skip;
-    one.high += skip;
-    one.low += skip;
-    r->kernels->resample_columns(out, ring_at(r, r->y.first[y]), r->ring_row, r->ring_row, &one);
+    int32_t y = (int32_t)r->given;
+    r->kernels->resample_columns(out, ring_at(r, r->y.first[y]), r->ring_row, r->ring_row, &r->y,
+                                 y);
 }
 
 static int64_t last_row_needed(const mr_resampler *r) {

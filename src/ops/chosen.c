@@ -85,8 +85,8 @@ static mr_call call_of(const mr_chosen_params *p, int32_t at, const mr_call *out
 }
 
 /* On a mask, colours are as if they had not been chosen; who is chosen is the image's draw. */
-static mr_choice spare(const mr_chosen_params *p, const mr_choice *choice) {
-    mr_choice left = {0};
+static mr_chosen_places spare(const mr_chosen_params *p, const mr_chosen_places *choice) {
+    mr_chosen_places left = {0};
     for (int32_t i = 0; i < choice->n; i++) {
         if (!p->spares_mask || !(flags_of(&p->ops.v[choice->at[i]]) & MR_OP_COLOR)) {
             left.at[left.n++] = choice->at[i];
@@ -97,7 +97,7 @@ static mr_choice spare(const mr_chosen_params *p, const mr_choice *choice) {
 
 static mr_status settle(const mr_chosen_params *p, const mr_call *call, const mr_type *in, way *w,
                         mr_error *err) {
-    mr_choice choice;
+    mr_chosen_places choice;
     p->choose(p, &call->key, &choice);
     choice = spare(p, &choice);
     w->n = choice.n;
@@ -126,9 +126,9 @@ bool mr_same_type(const mr_type *a, const mr_type *b) {
            memcmp(a->dims, b->dims, (size_t)a->n_dims * sizeof *a->dims) == 0;
 }
 
-mr_status mr_chosen_type(const mr_chosen_params *p, const mr_choice *choice, const mr_type *in,
-                         mr_type *out, mr_error *err) {
-    const mr_choice left = spare(p, choice);
+mr_status mr_chosen_type(const mr_chosen_params *p, const mr_chosen_places *choice,
+                         const mr_type *in, mr_type *out, mr_error *err) {
+    const mr_chosen_places left = spare(p, choice);
     MR_TRY(mr_image_check(in, err));
     *out = *in;
     for (int32_t i = 0; i < left.n; i++) {
@@ -313,7 +313,7 @@ mr_status mr_chosen_check_batch(const void *params, const mr_field *fields, int3
 mr_status mr_chosen_run_batch(const void *params, mr_call *call, int64_t n, const mr_column *fields,
                               int32_t n_fields, mr_error *err) {
     const mr_chosen_params *p = params;
-    mr_choice choice;
+    mr_chosen_places choice;
     p->choose(p, &call->key, &choice);
     for (int32_t i = 0; i < choice.n; i++) {
         const mr_inner_op *inner = &p->ops.v[choice.at[i]];

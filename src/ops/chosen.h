@@ -10,14 +10,14 @@
 #define MR_CHOSEN_MAX 16
 
 /* Places in the list of inner ops, in the order in which they run. */
-typedef struct mr_choice {
+typedef struct mr_chosen_places {
     int32_t n;
     int32_t at[MR_CHOSEN_MAX];
-} mr_choice;
+} mr_chosen_places;
 
 /* What the parameters of these ops begin with; `choose` is set by check. */
 typedef struct mr_chosen_params {
-    void (*choose)(const void *params, const mr_key *key, mr_choice *out);
+    void (*choose)(const void *params, const mr_key *key, mr_chosen_places *out);
     mr_ops ops;
     bool spares_mask; /* inner ops that are about colour are left out; set by spare_mask */
 } mr_chosen_params;
@@ -32,8 +32,8 @@ typedef struct mr_chosen_params {
 mr_status mr_chosen_check(const mr_chosen_params *p, mr_error *err);
 
 /* What comes out of a choice for an image. */
-mr_status mr_chosen_type(const mr_chosen_params *p, const mr_choice *choice, const mr_type *in,
-                         mr_type *out, mr_error *err);
+mr_status mr_chosen_type(const mr_chosen_params *p, const mr_chosen_places *choice,
+                         const mr_type *in, mr_type *out, mr_error *err);
 bool mr_same_type(const mr_type *a, const mr_type *b);
 
 /* Members for the tables of these ops. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* decode_audio.c - encoded sound to samples, through libsndfile. MR_REQUIRES(sndfile)
  *
- * How many frames there are is known for certain only once all are decoded: headers lie, and FLAC
- * streams may not say. So peek decodes, and run hands out what it made (kept.h). */
+ * How many frames there are is known for certain only once all are decoded: headers may be
+ * wrong, and FLAC streams may not say. So peek decodes, and run hands out what it made (kept.h). */
 #include <sndfile.h>
 #include <stdio.h>
 #include <string.h>

@@ -90,6 +90,20 @@ static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_er
     return MR_OK;
 }
 
+/* A mask's values are numbers of classes: PNGs of them often have a palette, so that they can be
+ * looked at, and its colours are not what anybody wants. */
+static const char *doubt_of_mask(const void *params) {
+    const decode_params *p = params;
+    return p->mode == MODE_GREY
+               ? "on a mask, grey is the brightness of the colours where a PNG has a palette. "
+                 "\"mode\": \"index\" gives the numbers that are stored, and the same as grey "
+                 "elsewhere"
+           : p->mode == MODE_RGB ? "on a mask, rgb makes three channels of colours. \"mode\": "
+                                   "\"index\" gives the numbers that are stored, also those of a "
+                                   "PNG with a palette"
+                                 : NULL;
+}
+
 /* ---- Codecs ---- */
 /* Of several codecs for one format, the one of preference 0 has the format's name. */
 static void list_codecs(char *out, size_t size) {
@@ -370,4 +384,5 @@ const mr_op_class mr_op_decode_image = {
     .libraries = mr_image_file_libraries,
     .examples = examples,
     .also = "imread read_image decode_jpeg decode_png",
+    .doubt_of_mask = doubt_of_mask,
 };

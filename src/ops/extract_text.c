@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codecs/html.h"
 #include "codecs/unicode.h"
 #include "core/error.h"
 #include "core/memory.h"
@@ -368,8 +369,7 @@ static void set_handlers(htmlParserCtxtPtr parser, page *p) {
 
 /* Text that is UTF-8 is taken as such, whatever it says of itself; else libxml2 looks for a mark
  * and for a meta element, and takes the rest for Latin 1. */
-static mr_status parse(page *p, const uint8_t *bytes, size_t size, mr_error *err) {
-    bool is_utf8 = mr_utf8_check(bytes, size) == size;
+static mr_status parse(page *p, const uint8_t *bytes, size_t size, bool is_utf8, mr_error *err) {
     htmlParserCtxtPtr parser = htmlCreateMemoryParserCtxt((const char *)bytes, (int)size);
     if (!parser) {
         return mr_fail_memory(err, size);
@@ -388,17 +388,25 @@ static mr_status parse(page *p, const uint8_t *bytes, size_t size, mr_error *err
     return no_memory ? mr_fail_memory(err, size) : MR_OK;
 }
 
-/* libxml2 takes a zero byte for the end of the page. */
-static const uint8_t *without_zeros(mr_call *call, const mr_view *in) {
-    const uint8_t *bytes = in->data;
-    if (!memchr(bytes, 0, in->size) || mr_utf8_check(bytes, in->size) < in->size) {
-        return bytes;
-    }
+/* A page in UTF-8, without zero bytes, which libxml2 takes for the end of the page, and without
+ * most of what has no text. NULL: no memory. */
+static const uint8_t *made_ready(mr_call *call, const mr_view *in, size_t *size) {
     uint8_t *copy = mr_scratch(call, in->size);
-    for (size_t i = 0; copy && i < in->size; i++) {
-        copy[i] = bytes[i] ? bytes[i] : ' ';
+    if (!copy) {
+        return NULL;
+    }
+    *size = mr_html_bare(copy, in->data, in->size);
+    for (uint8_t *at = copy; (at = memchr(at, 0, (size_t)(copy + *size - at))) != NULL;) {
+        *at = ' ';
     }
     return copy;
+}
+
+static mr_status parse_page(page *p, mr_call *call, const mr_view *in, mr_error *err) {
+    bool is_utf8 = mr_utf8_check(in->data, in->size) == in->size;
+    size_t size = in->size;
+    const uint8_t *bytes = is_utf8 ? made_ready(call, in, &size) : in->data;
+    return bytes ? parse(p, bytes, size, is_utf8, err) : mr_fail_memory(err, in->size);
 }
 
 static mr_status extract(const extract_params *params, mr_call *call, const mr_view *in,
@@ -410,13 +418,7 @@ static mr_status extract(const extract_params *params, mr_call *call, const mr_v
         return mr_fail(err, MR_E_LIMIT, "the page has %zu bytes, more than max_bytes (%lld)",
                        in->size, (long long)params->max_bytes);
     }
-    const uint8_t *bytes = in->size > 0 ? without_zeros(call, in) : NULL;
-    mr_status status = MR_OK;
-    if (bytes) {
-        status = parse(&p, bytes, in->size, err);
-    } else if (in->size > 0) {
-        status = mr_fail_memory(err, in->size);
-    }
+    mr_status status = in->size > 0 ? parse_page(&p, call, in, err) : MR_OK;
     status = status == MR_OK ? choose(&p, err) : status;
     mr_kept_free(&p.blocks);
     MR_TRY(status);

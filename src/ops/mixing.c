@@ -32,7 +32,7 @@ static bool try_large(const mr_key *key, uint32_t draw, double a, double *out) {
 }
 
 double mr_draw_beta(const mr_key *key, uint32_t draw, double alpha) {
-    enum { ATTEMPTS = 1000 }; /* all in vain: less likely than 1e-100 */
+    enum { ATTEMPTS = 1000 }; /* that all are rejected is less likely than 1e-100 */
     double value = 0.5;
     bool found = false;
     for (uint32_t i = 0; i < ATTEMPTS && !found; i++) {

@@ -2,7 +2,8 @@
 /* normalize.c - the op normalize: bytes to the numbers a model is fed, in the layout it wants.
  *
  * A byte has 256 values, so each channel has a table of results, made once per worker. What is in
- * the table is defined to the last bit, and every way of applying it is the same. */
+ * the table is defined to the last bit, and every way of applying it is the same; computing it
+ * anew, where that gives the same for all 256. */
 #include "ops/flow.h"
 
 #include <millrace/millrace.h>
@@ -28,7 +29,7 @@ typedef struct normalize_params {
 } normalize_params;
 
 typedef struct tables {
-    uint32_t of_32[TABLE];
+    mr_normal of_32;
     uint16_t of_16[TABLE];
 } tables;
 
@@ -121,23 +122,20 @@ static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_er
     return MR_OK;
 }
 
-/* In float32, one operation after the other, as torch computes it. */
-static float normal(int byte, double mean, double std) {
-    float unit = (float)byte / 255.0f;
-    float centred = unit - (float)mean;
-    return centred / (float)std;
-}
-
 static mr_status open_tables(const void *params, void **state, mr_error *err) {
     const normalize_params *p = params;
     tables *t = mr_zalloc(1, sizeof *t);
     if (!t) {
         return mr_fail_memory(err, sizeof *t);
     }
+    float mean[CHANNELS], std[CHANNELS];
+    for (int c = 0; c < CHANNELS; c++) {
+        mean[c] = (float)p->mean.v[c % p->mean.n];
+        std[c] = (float)p->std.v[c % p->std.n];
+    }
+    mr_normal_make(&t->of_32, mean, std);
     for (int i = 0; i < TABLE; i++) {
-        int channel = i / 256;
-        float value = normal(i % 256, p->mean.v[channel % p->mean.n], p->std.v[channel % p->std.n]);
-        t->of_32[i] = mr_float_bits(value);
+        float value = mr_float_of_bits(t->of_32.bits[i]);
         t->of_16[i] = dtypes[p->dtype] == MR_BF16 ? mr_bf16(value) : mr_f16(value);
     }
     *state = t;
@@ -174,9 +172,11 @@ static work work_of(const normalize_params *p, const mr_call *call, const mr_typ
 /* Pixels `first` .. of the image. */
 static void normalize_pixels(const work *w, size_t first, const uint8_t *in, size_t pixels) {
     size_t at = w->plane ? first : first * (size_t)w->channels;
-    if (w->dtype == MR_F32) {
-        w->kernels->lookup_32((uint32_t *)w->out + at, in, pixels, w->channels, w->tables->of_32,
-                              w->plane);
+    if (w->dtype == MR_F32 && w->plane && w->channels == 3 && w->tables->of_32.computable) {
+        w->kernels->normalize((uint32_t *)w->out + at, in, pixels, &w->tables->of_32, w->plane);
+    } else if (w->dtype == MR_F32) {
+        w->kernels->lookup_32((uint32_t *)w->out + at, in, pixels, w->channels,
+                              w->tables->of_32.bits, w->plane);
     } else if (w->dtype != MR_U8) {
         w->kernels->lookup_16((uint16_t *)w->out + at, in, pixels, w->channels, w->tables->of_16,
                               w->plane);

@@ -26,8 +26,8 @@ static int32_t draw_place(const one_of_params *p, const mr_key *key) {
     return at;
 }
 
-static void choose(const void *params, const mr_key *key, mr_choice *out) {
-    *out = (mr_choice){1, {draw_place(params, key)}};
+static void choose(const void *params, const mr_key *key, mr_chosen_places *out) {
+    *out = (mr_chosen_places){1, {draw_place(params, key)}};
 }
 
 static mr_status check(void *params, mr_error *err) {
@@ -50,7 +50,7 @@ static mr_status check(void *params, mr_error *err) {
 static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
     const one_of_params *p = params;
     for (int32_t i = 0; i < p->chosen.ops.n; i++) {
-        const mr_choice choice = {1, {i}};
+        const mr_chosen_places choice = {1, {i}};
         mr_type other;
         MR_TRY(mr_chosen_type(&p->chosen, &choice, in, i == 0 ? out : &other, err));
         if (i > 0 && !mr_same_type(out, &other)) {

@@ -13,14 +13,14 @@ typedef struct random_apply_params {
     double p;
 } random_apply_params;
 
-static void choose_all(const random_apply_params *p, mr_choice *out) {
+static void choose_all(const random_apply_params *p, mr_chosen_places *out) {
     out->n = p->chosen.ops.n;
     for (int32_t i = 0; i < out->n; i++) {
         out->at[i] = i;
     }
 }
 
-static void choose(const void *params, const mr_key *key, mr_choice *out) {
+static void choose(const void *params, const mr_key *key, mr_chosen_places *out) {
     const random_apply_params *p = params;
     choose_all(p, out);
     out->n = mr_applies(p->p, key, DRAW_APPLY) ? out->n : 0;
@@ -34,7 +34,7 @@ static mr_status check(void *params, mr_error *err) {
 
 static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
     const random_apply_params *p = params;
-    mr_choice all;
+    mr_chosen_places all;
     choose_all(p, &all);
     MR_TRY(mr_chosen_type(&p->chosen, &all, in, out, err));
     if (!mr_same_type(in, out)) {

@@ -10,7 +10,7 @@ typedef struct random_order_params {
     mr_chosen_params chosen;
 } random_order_params;
 
-static void choose(const void *params, const mr_key *key, mr_choice *out) {
+static void choose(const void *params, const mr_key *key, mr_chosen_places *out) {
     const random_order_params *p = params;
     uint32_t draw = 0;
     out->n = p->chosen.ops.n;
@@ -34,7 +34,7 @@ static mr_status check(void *params, mr_error *err) {
 static mr_status plan(const void *params, const mr_type *in, mr_type *out, mr_error *err) {
     const random_order_params *p = params;
     for (int32_t i = 0; i < p->chosen.ops.n; i++) {
-        const mr_choice choice = {1, {i}};
+        const mr_chosen_places choice = {1, {i}};
         MR_TRY(mr_chosen_type(&p->chosen, &choice, in, out, err));
         if (!mr_same_type(in, out)) {
             char before[128], after[128];

@@ -8,14 +8,15 @@
 
 #include "core/angle.h"
 #include "core/error.h"
+#include "core/number.h"
 
 const char *const mr_warp_filter_names[] = {"nearest", "bilinear", NULL};
 
 /* To 15 decimals, as Pillow does: a quarter turn then has a cosine of 0. */
 static double rounded(double value) {
     char text[40];
-    snprintf(text, sizeof text, "%.15f", value);
-    return strtod(text, NULL);
+    mr_number_print(text, sizeof text, "%.15f", value);
+    return mr_number_parse(text, NULL);
 }
 
 double mr_in_turn(double degrees) {

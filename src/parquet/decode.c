@@ -32,8 +32,6 @@ typedef struct two_words {
 
 SPREAD(uint8_t, value &= (uint8_t)mask)
 SPREAD(uint16_t, value &= (uint16_t)mask)
-SPREAD(uint32_t, value &= (uint32_t)mask)
-SPREAD(uint64_t, value &= mask)
 SPREAD(two_words, value.low &= mask; value.high &= mask)
 
 static void spread_any(uint8_t *cells, const uint8_t *valid, int64_t n, int64_t values,
@@ -51,11 +49,12 @@ static void spread_any(uint8_t *cells, const uint8_t *valid, int64_t n, int64_t 
 
 /* Values stand at the beginning of n cells: each goes to its place, from the last on; nulls become
  * zeros. */
-static void spread(uint8_t *cells, const uint8_t *valid, int64_t n, int64_t values, size_t width) {
+static void spread(const mr_column_kernels *kernels, uint8_t *cells, const uint8_t *valid,
+                   int64_t n, int64_t values, size_t width) {
     if (width == 4) {
-        spread_uint32_t(cells, valid, n, values);
+        kernels->spread_4(cells, valid, (size_t)n, (size_t)values);
     } else if (width == 8) {
-        spread_uint64_t(cells, valid, n, values);
+        kernels->spread_8(cells, valid, (size_t)n, (size_t)values);
     } else if (width == 16) {
         spread_two_words(cells, valid, n, values);
     } else if (width == 1) {
@@ -112,7 +111,8 @@ static mr_status add_values(mr_pq_chunk_state *state, int32_t encoding, mr_pq_by
     MR_TRY(state->map ? mapped_values(state, encoding, bytes, to, add.values)
                       : mr_pq_values(state, encoding, bytes, to, add.values));
     if (add.values < add.cells) {
-        spread(to, vector->valid + vector->n_cells, add.cells, add.values, state->width);
+        spread(state->decoder->kernels, to, vector->valid + vector->n_cells, add.cells, add.values,
+               state->width);
     }
     vector->n_cells += add.cells;
     return MR_OK;

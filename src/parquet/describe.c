@@ -223,15 +223,15 @@ static json_t *column_json(const mr_pq_file *file, int32_t c, bool *lost) {
     return json;
 }
 
-/* What Petastorm says of a data set's columns; null: it cannot be read. */
-static json_t *petastorm_json(mr_pq_bytes pickle, bool *lost) {
+/* What Petastorm says of a data set's columns; null: it cannot be read, err says why. */
+static json_t *petastorm_json(mr_pq_bytes pickle, bool *lost, mr_error *err) {
     static const char *const codecs[] = {"scalar", "ndarray", "compressed_ndarray",
                                          "compressed_image"};
     enum { MOST = 1024 };
     mr_pq_tensor *tensors = mr_zalloc(MOST, sizeof *tensors);
     int32_t n = 0;
     *lost = *lost || !tensors;
-    if (!tensors || mr_pq_petastorm(pickle, tensors, MOST, &n, NULL) < 0) {
+    if (!tensors || mr_pq_petastorm(pickle, tensors, MOST, &n, err) < 0) {
         free(tensors);
         return json_null();
     }
@@ -272,7 +272,11 @@ static mr_status describe_json(const mr_pq_file *file, char **text, mr_error *er
     mr_json_set(json, "row_groups", groups, &lost);
     mr_pq_bytes petastorm = mr_pq_pair_value(file, MR_PQ_PETASTORM);
     if (petastorm.data) {
-        mr_json_set(json, "petastorm", petastorm_json(petastorm, &lost), &lost);
+        mr_error why = MR_ERROR_INIT;
+        mr_json_set(json, "petastorm", petastorm_json(petastorm, &lost, &why), &lost);
+        if (why.text[0]) {
+            mr_json_set(json, "petastorm_refused", safe_string(why.text), &lost);
+        }
     }
     json = mr_json_whole(json, lost);
     *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;

@@ -79,7 +79,7 @@ static void parse_logical_members(mr_thrift *in, mr_pq_element *out) {
     while (mr_thrift_next(in, &field)) {
         if (out->logical == 5 && field.id <= 2) {
             int64_t value = mr_thrift_int(in, field.type, 0);
-            *(field.id == 1 ? &out->scale : &out->precision) = (int32_t)value;
+            *(field.id == 1 ? &out->logical_scale : &out->logical_precision) = (int32_t)value;
         } else if ((out->logical == 7 || out->logical == 8) && field.id == 1) {
             out->utc = mr_thrift_bool(in, field.type);
         } else if ((out->logical == 7 || out->logical == 8) && field.id == 2) {

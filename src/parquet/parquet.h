@@ -8,9 +8,9 @@
  *     mr_pq_select                names and patterns choose columns
  *     mr_pq_fields                what the chosen columns are as fields of a sample
  *     mr_pq_chunk_extent          where a column of a row group lies in the file
- *     mr_pq_decode                its bytes become a mr_pq_vector; one thread per decoder, any
- * column mr_pq_copy, mr_pq_row_*     rows of a vector go into a batch mr_pq_where_*               a
- * condition: which row groups can have rows, and which rows these are
+ *     mr_pq_decode                its bytes become a mr_pq_vector; one thread for each decoder
+ *     mr_pq_copy, mr_pq_row_*     rows of a vector go into a batch
+ *     mr_pq_where_*               a condition: which row groups can have rows, and which rows
  *
  * Everything that comes from a file is checked before it is used; what is refused is named, with
  * row group and column. The caller adds the file's name.

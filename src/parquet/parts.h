@@ -31,8 +31,9 @@ typedef struct mr_pq_element {
     mr_pq_bytes name;
     int32_t physical; /* -1: a group */
     int32_t fixed_size, repetition, n_children, converted;
-    int32_t scale, precision;
-    int32_t logical; /* number in the union, 0: none */
+    int32_t scale, precision; /* beside the older word for the type */
+    int32_t logical;          /* number in the union, 0: none; of its members: */
+    int32_t logical_scale, logical_precision;
     int32_t bits, per_second;
     bool is_signed, utc;
 } mr_pq_element;

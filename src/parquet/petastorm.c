@@ -456,6 +456,22 @@ static bool set_codec(const value *codec, mr_pq_tensor *out) {
     return false;
 }
 
+/* A name that were cut short would be that of no column, or of another one. */
+static mr_status set_name(mr_pq_bytes text, mr_pq_tensor *out, mr_error *err) {
+    if (text.size >= sizeof out->name) {
+        char start[61], safe[256];
+        snprintf(start, sizeof start, "%.60s", (const char *)text.data);
+        return mr_fail(err, MR_E_LIMIT,
+                       "Petastorm's field \"%s...\" has a name of %zu bytes; at most %zu are read",
+                       mr_text_escape(safe, sizeof safe, start), text.size, sizeof out->name - 1);
+    }
+    if (text.size && memchr(text.data, 0, text.size)) {
+        return mr_fail(err, MR_E_CORRUPT, "a name in Petastorm's schema has a zero byte");
+    }
+    snprintf(out->name, sizeof out->name, "%.*s", (int)text.size, (const char *)text.data);
+    return MR_OK;
+}
+
 /* UnischemaField(name, numpy_dtype, shape, codec, nullable) */
 static mr_status read_field(const value *field, mr_pq_tensor *out, mr_error *err) {
     const value *arguments = field->kind == V_OBJECT ? field->arguments : NULL;
@@ -467,8 +483,7 @@ static mr_status read_field(const value *field, mr_pq_tensor *out, mr_error *err
     if (!parts[0] || !parts[1] || !parts[2] || !parts[3] || parts[0]->kind != V_TEXT) {
         return mr_fail(err, MR_E_CORRUPT, "Petastorm's schema has a field without name or type");
     }
-    snprintf(out->name, sizeof out->name, "%.*s", (int)(parts[0]->text.size % sizeof out->name),
-             (const char *)parts[0]->text.data);
+    MR_TRY(set_name(parts[0]->text, out, err));
     out->nullable = parts[4] && parts[4]->number;
     if (!set_dtype(parts[1], out) || !set_shape(parts[2], out) || !set_codec(parts[3], out)) {
         return mr_fail(err, MR_E_UNSUPPORTED,

@@ -44,24 +44,53 @@ static const mr_pq_logical logical_types[] = {
     [12] = MR_PQ_JSON,  [13] = MR_PQ_BSON,     [14] = MR_PQ_UUID,    [15] = MR_PQ_FLOAT16,
 };
 
+static bool has_converted(const mr_pq_element *element) {
+    return element->converted >= 0 &&
+           (size_t)element->converted < sizeof converted_types / sizeof *converted_types;
+}
+
+/* Writers say a type twice, for readers old and new. Where the two differ in what values are made
+ * of, one of them is damaged, and nothing tells which. */
+static bool is_contradicted(const mr_pq_column *column, const mr_pq_element *element) {
+    mr_pq_logical other =
+        has_converted(element) ? converted_types[element->converted].logical : MR_PQ_NO_LOGICAL;
+    if (element->logical == 0 || other == MR_PQ_NO_LOGICAL) {
+        return false;
+    }
+    if (column->logical == MR_PQ_DECIMAL && other == MR_PQ_DECIMAL) {
+        bool says = element->precision > 0; /* else the older word is there without its numbers */
+        return says && (element->scale != element->logical_scale ||
+                        element->precision != element->logical_precision);
+    }
+    if (column->logical == MR_PQ_INTEGER && other == MR_PQ_INTEGER) {
+        return column->bits != converted_types[element->converted].bits ||
+               column->is_unsigned != converted_types[element->converted].is_unsigned;
+    }
+    return (column->logical == MR_PQ_DECIMAL) != (other == MR_PQ_DECIMAL);
+}
+
 static void set_logical(mr_pq_column *column, const mr_pq_element *element) {
     size_t n_logical = sizeof logical_types / sizeof *logical_types;
-    size_t n_converted = sizeof converted_types / sizeof *converted_types;
     column->scale = element->scale;
     column->precision = element->precision;
     if (element->logical > 0) {
+        column->scale = element->logical_scale;
+        column->precision = element->logical_precision;
         bool known = (size_t)element->logical < n_logical && logical_types[element->logical];
         column->logical = known ? logical_types[element->logical] : MR_PQ_UNKNOWN_LOGICAL;
         column->per_second = element->per_second;
         column->utc = element->utc;
         column->bits = element->bits;
         column->is_unsigned = column->logical == MR_PQ_INTEGER && !element->is_signed;
-    } else if (element->converted >= 0 && (size_t)element->converted < n_converted) {
+    } else if (has_converted(element)) {
         column->logical = converted_types[element->converted].logical;
         column->per_second = converted_types[element->converted].per_second;
         column->bits = converted_types[element->converted].bits;
         column->is_unsigned = converted_types[element->converted].is_unsigned;
         column->utc = column->per_second > 0;
+    }
+    if (is_contradicted(column, element)) {
+        column->refused = "the schema says its type twice, and not the same";
     }
 }
 
@@ -195,11 +224,12 @@ static bool text_is(mr_pq_bytes text, const char *word, size_t size) {
 /* Whether the repeated group of a list is only there to hold the element. The rules for older
  * writers are those of the format's specification. */
 static bool holds_element(const mr_pq_element *list, const mr_pq_element *repeated) {
-    char tuple[256];
-    int length = snprintf(tuple, sizeof tuple, "%.*s_tuple", (int)(list->name.size % 200),
-                          (const char *)list->name.data);
-    return repeated->n_children == 1 && !text_is(repeated->name, "array", 5) &&
-           !text_is(repeated->name, tuple, (size_t)length);
+    static const char tuple[] = "_tuple";
+    mr_pq_bytes before = list->name, name = repeated->name;
+    bool is_tuple = name.size == before.size + sizeof tuple - 1 &&
+                    (before.size == 0 || memcmp(name.data, before.data, before.size) == 0) &&
+                    memcmp(name.data + before.size, tuple, sizeof tuple - 1) == 0;
+    return repeated->n_children == 1 && !text_is(name, "array", 5) && !is_tuple;
 }
 
 static mr_status walk_node(walk *w, place here, wrapper as, const mr_pq_element *parent,

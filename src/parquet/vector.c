@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vector.c - the memory of vectors and decoders, and what is done to a vector when its last page is
  * in: lists end, nulls are refused or filled, values take the type of their field. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,13 +180,15 @@ static int64_t first_null_of(const mr_pq_vector *vector, const mr_pq_nulls *null
     return INT64_MAX;
 }
 
-static int64_t first_null_row(const mr_pq_vector *vector, const mr_pq_nulls *nulls) {
+/* And at what depth: 0 is the row itself, behind that it is inside of its list. */
+static int64_t first_null_row(const mr_pq_vector *vector, const mr_pq_nulls *nulls, int32_t *at) {
     int32_t depth = vector->column->max_rep;
     int64_t first = INT64_MAX;
     for (int32_t d = 0; d <= depth; d++) {
         const uint8_t *valid = d < depth ? vector->list_valid[d] : vector->valid;
         int64_t n = d < depth ? vector->n_lists[d] : vector->n_cells;
         int64_t row = first_null_of(vector, nulls, d, valid, n);
+        *at = row < first ? d : *at;
         first = row < first ? row : first;
     }
     return first;
@@ -194,12 +197,20 @@ static int64_t first_null_row(const mr_pq_vector *vector, const mr_pq_nulls *nul
 static mr_status refuse_nulls(const mr_pq_chunk_state *state, const mr_pq_nulls *nulls,
                               int64_t first_row) {
     const mr_pq_vector *vector = state->vector;
-    int64_t at = first_null_row(vector, nulls);
+    int32_t depth = 0;
+    int64_t at = first_null_row(vector, nulls, &depth);
     if (at == INT64_MAX) {
         return MR_OK; /* all are in rows that nobody wants */
     }
     long long row = first_row + at, more = vector->n_nulls - 1;
-    mr_fail(state->err, MR_E_TYPE, "row %lld is null (and %lld more)", row, more);
+    char others[64] = "";
+    if (more > 0) {
+        snprintf(others, sizeof others, " (and %lld more in the row group)", more);
+    }
+    mr_fail(state->err, MR_E_TYPE,
+            depth > 0 ? "a value inside the list of row %lld of the file is null%s"
+                      : "row %lld of the file is null%s",
+            row, others);
     mr_hint(state->err, "say what nulls become: \"nulls\": \"fill\" or \"mask\"");
     return MR_E_TYPE;
 }
@@ -280,18 +291,37 @@ static void put_items(const mr_pq_vector *vector, const void *fill, size_t width
     }
 }
 
-static mr_status fill_nulls(const mr_pq_chunk_state *state, const mr_pq_nulls *nulls) {
+/* A fill that does not fit the column matters where a row that is wanted has a null; other nulls
+ * become 0. */
+static mr_status refuse_fill(const mr_pq_chunk_state *state, const mr_pq_nulls *nulls,
+                             int64_t first_row, uint8_t value[8]) {
+    const mr_pq_vector *vector = state->vector;
+    int32_t depth = state->column->max_rep;
+    int64_t row = first_null_of(vector, nulls, depth, vector->valid, vector->n_cells);
+    memset(value, 0, 8);
+    if (row == INT64_MAX) {
+        return MR_OK;
+    }
+    long long number = first_row + row;
+    mr_fail(state->err, MR_E_PARAM, "row %lld is null, which cannot be filled with %g: it is %s",
+            number, nulls->fill, mr_dtype_name(state->column->dtype));
+    mr_hint(state->err, "choose a `fill` that all columns with nulls can hold, or leave this "
+                        "column out (`columns`)");
+    return MR_E_PARAM;
+}
+
+static mr_status fill_nulls(const mr_pq_chunk_state *state, const mr_pq_nulls *nulls,
+                            int64_t first_row) {
     const mr_pq_vector *vector = state->vector;
     const mr_pq_column *column = state->column;
     const mr_pq_map *map = state->map;
     bool text = column->items == 0;
     uint8_t value[8] = {0}, mapped[8] = {0};
-    if (!text && !fill_bytes(column, nulls->fill, value)) {
-        return mr_fail(state->err, MR_E_PARAM, "nulls cannot be filled with %g: it is %s",
-                       nulls->fill, mr_dtype_name(column->dtype));
-    }
     if (!vector->valid) {
         return MR_OK;
+    }
+    if (!text && !fill_bytes(column, nulls->fill, value)) {
+        MR_TRY(refuse_fill(state, nulls, first_row, value));
     }
     if (map) {
         const void *fill = text ? (const void *)&nulls->fill_text : value;
@@ -334,7 +364,7 @@ mr_status mr_pq_finish(mr_pq_chunk_state *state, const mr_pq_nulls *nulls, int64
         MR_TRY(refuse_nulls(state, nulls, first_row));
     }
     MR_TRY(convert_values(state));
-    return nulls->policy == MR_PQ_NULL_ERROR ? MR_OK : fill_nulls(state, nulls);
+    return nulls->policy == MR_PQ_NULL_ERROR ? MR_OK : fill_nulls(state, nulls, first_row);
 }
 
 /* ---- Decoders ---- */

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "core/json.h"
+#include "core/number.h"
 #include "kernels/half.h"
 #include "parquet/parts.h"
 
@@ -165,7 +166,7 @@ static bool set_text(const mr_pq_column *column, const char *text, literal *out)
     mr_pq_whole found;
     char *end;
     if (column->logical == MR_PQ_DECIMAL) {
-        out->real = strtod(text, &end);
+        out->real = mr_number_parse(text, &end);
         return *text && !*end && strspn(text, "-+.0123456789eE") == strlen(text);
     }
     if (is_float(column->dtype) || !mr_pq_whole_of_text(column, text, &found)) {
@@ -191,6 +192,33 @@ static const char *words_for(const mr_pq_column *column) {
     }
 }
 
+static const char *kind_of(const mr_pq_column *column) {
+    switch (column->logical) {
+    case MR_PQ_DATE:
+        return "dates";
+    case MR_PQ_TIME:
+        return "times";
+    case MR_PQ_TIMESTAMP:
+        return "moments";
+    case MR_PQ_DECIMAL:
+        return "decimals";
+    default:
+        return is_text(column) ? "text" : mr_dtype_name(column->dtype);
+    }
+}
+
+static mr_status refuse_literal(const parser *p, const mr_pq_column *column, const json_t *json) {
+    enum { SHOWN = 40 };
+    char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII |
+                                      JSON_REAL_PRECISION(15));
+    mr_fail(p->err, MR_E_PARAM,
+            "where: column \"%s\" is compared with %s, not with %.*s%s: it holds %s", column->name,
+            words_for(column), SHOWN, text ? text : "this value",
+            text && strlen(text) > SHOWN ? "..." : "", kind_of(column));
+    free(text);
+    return MR_E_PARAM;
+}
+
 static mr_status parse_literal(const parser *p, const mr_pq_column *column, json_t *json,
                                literal *out) {
     bool text = is_text(column);
@@ -212,8 +240,7 @@ static mr_status parse_literal(const parser *p, const mr_pq_column *column, json
         return MR_OK;
     }
     if (text || column->dtype == MR_BOOL || !json_is_number(json)) {
-        return mr_fail(p->err, MR_E_PARAM, "where: column \"%s\" is compared with %s", column->name,
-                       words_for(column));
+        return refuse_literal(p, column, json);
     }
     out->real = json_number_value(json);
     if (is_float(column->dtype)) {
@@ -298,7 +325,7 @@ static uint8_t answer_number(const char *value, json_t *json) {
     if (*value && !*whole_end && !errno && json_is_integer(json)) {
         return answer_wholes(whole, json_integer_value(json)); /* however large */
     }
-    double real = strtod(value, &real_end);
+    double real = mr_number_parse(value, &real_end);
     return *value && !*real_end ? answer_reals(real, json_number_value(json)) : UNORDERED;
 }
 

@@ -120,8 +120,7 @@ static mr_adapt_move choose_move(const mr_adapt *adapt, const mr_sight *sight) {
 }
 
 /* ---- Noise ---- */
-/* Within what a move can bring: an interval in which the machine was away says no more than that.
- */
+/* Within what a move can bring: an interval in which the machine stood still counts for no more. */
 static double brought(double changed, double base) {
     double ratio = changed > 0 && base > 0 ? log(changed / base) : 0;
     return fmax(-most_brought, fmin(most_brought, ratio));

@@ -99,6 +99,7 @@ mr_status mr_warn_of_left_behind(mr_compiler *c); /* after mr_compile_fields */
 
 /* ---- pipeline_unnamed.c ---- */
 mr_status mr_warn_of_unnamed_masks(mr_compiler *c);
+bool mr_is_called_mask(const char *field);
 
 /* ---- pipeline_variables.c ---- */
 /* Who says which fields there will be; asked again where there was too little room. */

@@ -157,15 +157,28 @@ mr_status mr_warn_of_twins(mr_compiler *c) {
 }
 
 /* ---- Parameters that are probably a mistake ---- */
+static mr_status add_doubt(mr_compiler *c, const mr_op_node *node, const char *doubt) {
+    char text[512];
+    snprintf(text, sizeof text, "%s: %s", node->class->name, doubt ? doubt : "");
+    return doubt ? mr_add_warning(c, text) : MR_OK;
+}
+
+static bool is_mask(const mr_op_node *node) {
+    return node->kind == MR_KIND_MASK ||
+           (node->kind == MR_KIND_ANY && mr_is_called_mask(node->field_name));
+}
+
 mr_status mr_warn_of_doubts(mr_compiler *c) {
     const mr_pipeline *p = c->pipeline;
     for (int32_t i = 0; i < p->n_ops; i++) {
-        const mr_op_class *op = p->ops[i].class;
-        const char *doubt =
-            op->doubt && p->ops[i].params && !is_told(p, i) ? op->doubt(p->ops[i].params) : NULL;
-        char text[512];
-        snprintf(text, sizeof text, "%s: %s", op->name, doubt ? doubt : "");
-        MR_TRY(doubt ? mr_add_warning(c, text) : MR_OK);
+        const mr_op_node *node = &p->ops[i];
+        const mr_op_class *op = node->class;
+        if (op->doubt && node->params && !is_told(p, i)) {
+            MR_TRY(add_doubt(c, node, op->doubt(node->params)));
+        }
+        if (op->doubt_of_mask && node->params && is_mask(node)) {
+            MR_TRY(add_doubt(c, node, op->doubt_of_mask(node->params)));
+        }
     }
     return MR_OK;
 }

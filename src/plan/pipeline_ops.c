@@ -238,7 +238,7 @@ static mr_status compile_op(mr_compiler *c, json_t *item, int32_t index) {
     char where[128];
     place_text(c, index, where, sizeof where);
     size_t used = strlen(where);
-    mr_error_at_op(c->err, ""); /* the op before it is not to blame */
+    mr_error_at_op(c->err, ""); /* what is wrong is not the op before it */
     MR_TRY(mr_split_call(item, "an op", where, &name, &params, c->err));
     const mr_op_class *op = mr_find_op(c, name);
     if (!op) {

@@ -12,7 +12,7 @@
 #include "core/json.h"
 #include "core/params.h"
 
-static bool is_called_mask(const char *name) {
+bool mr_is_called_mask(const char *name) {
     static const char *const whole[] = {"seg",    "semantic",   "annotation", "annotations",
                                         "trimap", "label_map",  "labelmap",   "ground_truth",
                                         "gt",     "target_map", NULL};
@@ -62,7 +62,7 @@ static bool treats_otherwise(const mr_op_class *op, const void *params, bool bes
 
 static bool is_suspect(const mr_op_node *node) {
     return node->kind == MR_KIND_ANY && node->params && node->class->plan &&
-           node->in.layout != MR_PLAIN && is_called_mask(node->field_name) &&
+           node->in.layout != MR_PLAIN && mr_is_called_mask(node->field_name) &&
            treats_otherwise(node->class, node->params, node->group >= 0);
 }
 

@@ -446,6 +446,7 @@ mr_status mr_rehearsal_new(mr_rehearsal **out, const mr_rehearsal_options *optio
     b->options = *options;
     b->seed = mr_hash64("rehearsal", 9, options->seed);
     b->step = -1;
+    b->form = mr_rehearsal_narrow(b);
     *out = b;
     return MR_OK;
 }

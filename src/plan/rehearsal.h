@@ -124,4 +124,7 @@ mr_status mr_rehearsal_restore(mr_rehearsal **out, const unsigned char *bytes, s
 mr_status mr_rehearsal_write(const mr_rehearsal *buffer, char *out, mr_error *err);
 mr_status mr_rehearsal_mirror(mr_rehearsal *buffer, mr_error *err);
 
+/* The letters of a buffer that has a mirror where they lie there, until it changes or is freed. */
+mr_status mr_rehearsal_letters(const mr_rehearsal *buffer, mr_piece *out, mr_error *err);
+
 #endif

@@ -219,12 +219,6 @@ static bool is_less(const mr_rehearsal *b, member x, member y) {
     return x.key != y.key ? x.key < y.key : b->kept[x.place].id < b->kept[y.place].id;
 }
 
-static void note_change(mr_rehearsal *b, uint32_t place) {
-    if (b->mirror) {
-        mr_rehearsal_mirror_place(b, place);
-    }
-}
-
 static void member_at(mr_rehearsal *b, group *g, uint32_t at, member m) {
     g->members[at] = m;
     if (tracks_members(b)) {
@@ -258,7 +252,7 @@ static void settle_member(mr_rehearsal *b, group *g, uint32_t at, member m) {
         order_from(b, g, at, m);
     } else {
         member_at(b, g, at, m);
-        note_change(b, m.place);
+        mr_rehearsal_changed(b, m.place);
     }
 }
 
@@ -296,7 +290,7 @@ void mr_rehearsal_put(mr_rehearsal *b, uint32_t place, const kept *sample) {
     settle_member(b, g, g->n - 1, (member){sample->key, place});
     rank_again(b, sample->group);
     add_weight(b, place, sample->weight);
-    note_change(b, place);
+    mr_rehearsal_changed(b, place);
 }
 
 /* The place stays empty until somebody is put there, which is the next thing to happen. */
@@ -322,7 +316,7 @@ static void swap_member(mr_rehearsal *b, uint32_t place, const kept *sample) {
     *old = *sample;
     index_place(b, place);
     settle_member(b, &b->groups[sample->group], at, (member){sample->key, place});
-    note_change(b, place);
+    mr_rehearsal_changed(b, place);
 }
 
 void mr_rehearsal_replace(mr_rehearsal *b, uint32_t place, const kept *sample) {
@@ -340,7 +334,7 @@ void mr_rehearsal_revalue(mr_rehearsal *b, uint32_t place, uint64_t key, uint32_
     sample->key = key;
     sample->weight = weight;
     order_from(b, &b->groups[sample->group], sample->at, (member){key, place});
-    note_change(b, place);
+    mr_rehearsal_changed(b, place);
 }
 
 void mr_rehearsal_put_back(mr_rehearsal *b, const kept *sample) {

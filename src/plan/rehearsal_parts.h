@@ -32,9 +32,10 @@ typedef struct group {
     bool was_largest; /* while the buffer was full */
 } group;
 
-/* The rows of a saved state, as letters, and their hashes: see rehearsal_state.c. */
+/* What is kept, as letters of a saved state, and hashes of its rows: see rehearsal_state.c. */
 typedef struct mirror {
-    char *letters;
+    char *letters; /* `before` of them for what comes before the rows, then those of the rows */
+    size_t before;
     uint64_t *hashes, sum;
     uint32_t room;
 } mirror;
@@ -57,6 +58,7 @@ struct mr_rehearsal {
     uint32_t sums_room;
     mr_offer *pending;
     int64_t n_pending, pending_room;
+    uint32_t form;           /* of rows of a saved state: see rehearsal_state.c */
     mirror *mirror;          /* NULL: none is kept */
     const int64_t *places;   /* that somebody chose for the next offers ... */
     int64_t n_places;        /* ... so many */
@@ -83,7 +85,8 @@ bool mr_rehearsal_is_ordered(const mr_rehearsal *buffer);
 bool mr_rehearsal_by_label(const mr_rehearsal *buffer);
 
 /* ---- rehearsal_state.c ---- */
-void mr_rehearsal_mirror_place(mr_rehearsal *buffer, uint32_t place); /* what is there changed */
+void mr_rehearsal_changed(mr_rehearsal *buffer, uint32_t place); /* what is there */
+uint32_t mr_rehearsal_narrow(const mr_rehearsal *buffer);        /* the form that it begins with */
 bool mr_rehearsal_grow_mirror(mr_rehearsal *buffer);
 void mr_rehearsal_free_mirror(mr_rehearsal *buffer);
 

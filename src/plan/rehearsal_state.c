@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rehearsal_state.c - a rehearsal buffer as bytes: little-endian words of 64 bits, in rows of
- * three, each of which is 32 letters of base64.
+ * three, each of which is 32 letters of base64; what is kept is in narrower rows where it fits.
  *
  *     head      magic, policy, size, lag, classes, rate, seed, step, seen, drawn, groups, kept,
- *               pending, 0, 0: 5 rows
+ *               pending, form, 0: 5 rows
  *
  *     groups    label, seen, members and (bit 32) was largest; in the order they came
  *
  *     pending   step, id, label; value, 0, 0: 2 rows each
  *
- *     kept      id, label, what the policy needs to know besides (extra_of); by place
+ *     kept      id, label, what the policy needs to know besides (extra_of); by place. How many
+ *               bytes each of the three has is the form: a narrow one, as long as all that was ever
+ *               kept fitted into it
  *
  *     checksum  a sum of hashes, 0, 0
  *
  * Keys are functions of ids, groups of labels, and where the policy keeps a heap its shape does not
  * matter: none of these is saved. So that saving a large buffer costs little more than copying it,
  * one that is to be saved often has its rows of `kept` as letters at all times
- * (mr_rehearsal_mirror): whoever changes a place writes its row anew.
+ * (mr_rehearsal_mirror): whoever changes a place writes its row anew. And copying costs the less
+ * the narrower they are: a save shall cost less than a step.
  *
  * Whatever the words are, a buffer that is restored is one whose lists lead nowhere else. */
 #include <endian.h>
@@ -32,7 +35,16 @@
 enum { WORDS = 3, ROW = 24, LETTERS = 32, HEAD = 5, PENDING = 2 };
 #define SEEN_MAX (INT64_MAX / 2)
 #define WAS_LARGEST ((uint64_t)1 << 32)
-#define MAGIC 0x33636572686572u /* "reherc3" */
+#define MAGIC 0x34636572686572u /* "rehrec4" */
+#define OLDER_MAGIC 0x33636572686572u
+
+/* Bytes of a row's id, label and extra: together whole groups of letters. */
+typedef struct form {
+    uint32_t id, label, extra;
+} form;
+
+static const form FORMS[] = {{8, 8, 8}, {5, 4, 0}, {5, 3, 4}};
+enum { WIDE, WITHOUT_EXTRA, WITH_EXTRA };
 
 /* ---- Rows ---- */
 static uint64_t bits_of(double number) {
@@ -53,25 +65,83 @@ static uint64_t extra_of(const mr_rehearsal *b, const kept *k) {
                                                        : k->at;
 }
 
+static uint32_t bytes_of(const mr_rehearsal *b) {
+    const form *f = &FORMS[b->form];
+    return f->id + f->label + f->extra;
+}
+
+uint32_t mr_rehearsal_narrow(const mr_rehearsal *b) {
+    bool has_extra = !mr_rehearsal_is_ordered(b) || b->options.policy == MR_REHEARSE_RECENT ||
+                     b->options.policy == MR_REHEARSE_PRIORITY;
+    return has_extra ? WITH_EXTRA : WITHOUT_EXTRA;
+}
+
+static bool fits(uint64_t number, uint32_t bytes) {
+    return bytes == sizeof number || number >> (8 * bytes) == 0;
+}
+
+/* Signed numbers fit if they do once the least of them is 0. */
+static bool row_fits(const mr_rehearsal *b, const kept *k) {
+    const form *f = &FORMS[b->form];
+    uint64_t least = (uint64_t)1 << (8 * f->label - 1);
+    return fits(k->id, f->id) && fits((uint64_t)k->label + least, f->label) &&
+           fits(extra_of(b, k), f->extra);
+}
+
+static unsigned char *put_number(unsigned char *at, uint64_t number, uint32_t bytes) {
+    const uint64_t word = htole64(number);
+    memcpy(at, &word, bytes);
+    return at + bytes;
+}
+
+/* bytes_of of them. */
 static void make_kept(const mr_rehearsal *b, uint32_t place, unsigned char row[ROW]) {
+    const form *f = &FORMS[b->form];
     const kept *k = &b->kept[place];
-    make_row(row, k->id, (uint64_t)k->label, extra_of(b, k));
+    row = put_number(row, k->id, f->id);
+    row = put_number(row, (uint64_t)k->label, f->label);
+    put_number(row, extra_of(b, k), f->extra);
 }
 
 /* ---- The mirror ---- */
-void mr_rehearsal_mirror_place(mr_rehearsal *b, uint32_t place) {
+static void mirror_place(mr_rehearsal *b, uint32_t place) {
     unsigned char row[ROW];
     mirror *m = b->mirror;
+    uint32_t bytes = bytes_of(b);
     make_kept(b, place, row);
-    mr_base64_encode(row, ROW, m->letters + (size_t)place * LETTERS);
+    mr_base64_encode(row, bytes, m->letters + m->before + (size_t)place * mr_base64_length(bytes));
     m->sum -= m->hashes[place];
-    m->hashes[place] = mr_hash64(row, ROW, place);
+    m->hashes[place] = mr_hash64(row, bytes, place);
     m->sum += m->hashes[place];
+}
+
+static void mirror_all(mr_rehearsal *b) {
+    for (uint32_t i = 0; i < b->n; i++) {
+        mirror_place(b, i);
+    }
+}
+
+/* Once wide, always wide: that happens once in a run, if ever. */
+void mr_rehearsal_changed(mr_rehearsal *b, uint32_t place) {
+    if (!row_fits(b, &b->kept[place])) {
+        b->form = WIDE;
+        if (b->mirror) {
+            mirror_all(b);
+        }
+    }
+    if (b->mirror) {
+        mirror_place(b, place);
+    }
+}
+
+/* For rows of any form, and the checksum behind them. */
+static size_t letters_of(uint32_t room) {
+    return ((size_t)room + 1) * LETTERS;
 }
 
 bool mr_rehearsal_grow_mirror(mr_rehearsal *b) {
     mirror *m = b->mirror;
-    char *letters = realloc(m->letters, (size_t)b->room * LETTERS + 1);
+    char *letters = realloc(m->letters, m->before + letters_of(b->room));
     m->letters = letters ? letters : m->letters;
     uint64_t *hashes = realloc(m->hashes, (size_t)b->room * sizeof *hashes + 1);
     m->hashes = hashes ? hashes : m->hashes;
@@ -88,9 +158,7 @@ mr_status mr_rehearsal_mirror(mr_rehearsal *b, mr_error *err) {
     if (!b->mirror || !mr_rehearsal_grow_mirror(b)) {
         return mr_fail_memory(err, (size_t)b->room * LETTERS);
     }
-    for (uint32_t i = 0; i < b->n; i++) {
-        mr_rehearsal_mirror_place(b, i);
-    }
+    mirror_all(b);
     return MR_OK;
 }
 
@@ -108,7 +176,7 @@ static size_t rows_before(const mr_rehearsal *b) {
 }
 
 size_t mr_rehearsal_bytes(const mr_rehearsal *b) {
-    return (rows_before(b) + b->n + 1) * ROW;
+    return (rows_before(b) + 1) * ROW + (size_t)b->n * bytes_of(b);
 }
 
 static unsigned char *put_row(unsigned char *at, uint64_t a, uint64_t b, uint64_t c) {
@@ -122,7 +190,7 @@ static unsigned char *put_head(unsigned char *at, const mr_rehearsal *b) {
     at = put_row(at, (uint64_t)o->lag, (uint64_t)o->classes, bits_of(o->rate));
     at = put_row(at, o->seed, (uint64_t)b->step, (uint64_t)b->seen);
     at = put_row(at, (uint64_t)b->drawn, b->n_groups, b->n);
-    return put_row(at, (uint64_t)b->n_pending, 0, 0);
+    return put_row(at, (uint64_t)b->n_pending, b->form, 0);
 }
 
 /* All rows before those that are kept; how their hashes begin. */
@@ -150,35 +218,59 @@ mr_status mr_rehearsal_save(const mr_rehearsal *b, unsigned char **out, size_t *
     }
     uint64_t sum = put_before(*out, b);
     unsigned char *at = *out + rows_before(b) * ROW;
-    for (uint32_t i = 0; i < b->n; i++, at += ROW) {
+    const uint32_t bytes = bytes_of(b);
+    for (uint32_t i = 0; i < b->n; i++, at += bytes) {
         make_kept(b, i, at);
-        sum += mr_hash64(at, ROW, i);
+        sum += mr_hash64(at, bytes, i);
     }
     put_row(at, sum, 0, 0);
     return MR_OK;
 }
 
-static mr_status write_mirrored(const mr_rehearsal *b, char *out, mr_error *err) {
+/* Rows that come before have room for as many again: their number changes from step to step. */
+static mr_status make_room_before(const mr_rehearsal *b, mr_error *err) {
+    mirror *m = b->mirror;
+    size_t wanted = 2 * rows_before(b) * LETTERS, rows = letters_of(m->room);
+    if (rows_before(b) * LETTERS <= m->before) {
+        return MR_OK;
+    }
+    char *letters = realloc(m->letters, wanted + rows);
+    if (!letters) {
+        return mr_fail_memory(err, wanted + rows);
+    }
+    memmove(letters + wanted, letters + m->before, rows);
+    m->letters = letters;
+    m->before = wanted;
+    return MR_OK;
+}
+
+mr_status mr_rehearsal_letters(const mr_rehearsal *b, mr_piece *out, mr_error *err) {
     const mirror *m = b->mirror;
-    size_t before = rows_before(b), kept_letters = (size_t)b->n * LETTERS;
+    size_t before = rows_before(b), kept_letters = (size_t)b->n * mr_base64_length(bytes_of(b));
     unsigned char last[ROW], *bytes = malloc(before * ROW);
     if (!bytes) {
         return mr_fail_memory(err, before * ROW);
     }
     put_row(last, put_before(bytes, b) + m->sum, 0, 0);
-    mr_base64_encode(bytes, before * ROW, out);
+    mr_status status = make_room_before(b, err);
+    if (status == MR_OK) {
+        out->data = m->letters + m->before - before * LETTERS;
+        out->size = mr_base64_length(mr_rehearsal_bytes(b));
+        mr_base64_encode(bytes, before * ROW, out->data);
+        mr_base64_encode(last, ROW, m->letters + m->before + kept_letters);
+    }
     free(bytes);
-    out += before * LETTERS;
-    memcpy(out, m->letters, kept_letters);
-    mr_base64_encode(last, ROW, out + kept_letters);
-    return MR_OK;
+    return status;
 }
 
 mr_status mr_rehearsal_write(const mr_rehearsal *b, char *out, mr_error *err) {
     unsigned char *bytes = NULL;
     size_t size = 0;
     if (b->mirror) {
-        return write_mirrored(b, out, err);
+        mr_piece letters;
+        MR_TRY(mr_rehearsal_letters(b, &letters, err));
+        memcpy(out, letters.data, letters.size);
+        return MR_OK;
     }
     MR_TRY(mr_rehearsal_save(b, &bytes, &size, err));
     mr_base64_encode(bytes, size, out);
@@ -189,7 +281,7 @@ mr_status mr_rehearsal_write(const mr_rehearsal *b, char *out, mr_error *err) {
 /* ---- Restoring ---- */
 typedef struct reading {
     const unsigned char *at;
-    uint64_t groups, kept, pending;
+    uint64_t groups, kept, pending, form;
 } reading;
 
 static uint64_t get(reading *r) {
@@ -206,17 +298,35 @@ static double get_double(reading *r) {
     return number;
 }
 
+static uint64_t get_number(reading *r, uint32_t bytes) {
+    uint64_t word = 0;
+    memcpy(&word, r->at, bytes);
+    r->at += bytes;
+    return le64toh(word);
+}
+
+static int64_t get_signed(reading *r, uint32_t bytes) {
+    uint64_t least = (uint64_t)1 << (8 * bytes - 1);
+    return (int64_t)((get_number(r, bytes) ^ least) - least);
+}
+
+static size_t bytes_read(const reading *r) {
+    const form *f = &FORMS[r->form];
+    return f->id + f->label + f->extra;
+}
+
 static bool sizes_fit(const reading *r, size_t size) {
-    uint64_t n = size / ROW;
-    return size % ROW == 0 && r->groups <= n && r->kept <= n && r->pending <= n &&
-           HEAD + r->groups + r->pending * PENDING + r->kept + 1 == n;
+    bool known = r->form < sizeof FORMS / sizeof *FORMS && r->groups <= size && r->kept <= size &&
+                 r->pending <= size;
+    return known &&
+           (HEAD + r->groups + r->pending * PENDING + 1) * ROW + r->kept * bytes_read(r) == size;
 }
 
 static bool sum_fits(const reading *r, const unsigned char *bytes, size_t size) {
-    size_t before = (size_t)(HEAD + r->groups + r->pending * PENDING) * ROW;
+    size_t before = (size_t)(HEAD + r->groups + r->pending * PENDING) * ROW, own = bytes_read(r);
     uint64_t sum = mr_hash64(bytes, before, 0), last[WORDS];
     for (uint64_t i = 0; i < r->kept; i++) {
-        sum += mr_hash64(bytes + before + i * ROW, ROW, i);
+        sum += mr_hash64(bytes + before + i * own, own, i);
     }
     memcpy(last, bytes + size - ROW, ROW);
     return le64toh(last[0]) == sum && last[1] == 0 && last[2] == 0;
@@ -261,10 +371,11 @@ static bool take_extra(const mr_rehearsal *b, kept *k, uint64_t extra) {
 }
 
 static bool restore_one(mr_rehearsal *b, reading *r, mr_error *err) {
-    kept k = {.id = get(r)};
-    k.label = (int64_t)get(r);
-    bool well = take_extra(b, &k, get(r)) && mr_rehearsal_reserve(b, err) == MR_OK &&
-                mr_rehearsal_find(b, k.id) == UINT32_MAX;
+    const form *f = &FORMS[b->form];
+    kept k = {.id = get_number(r, f->id)};
+    k.label = get_signed(r, f->label);
+    bool well = take_extra(b, &k, get_number(r, f->extra)) &&
+                mr_rehearsal_reserve(b, err) == MR_OK && mr_rehearsal_find(b, k.id) == UINT32_MAX;
     k.group =
         well ? mr_rehearsal_find_group(b, mr_rehearsal_by_label(b) ? k.label : 0) : UINT32_MAX;
     if (k.group == UINT32_MAX) {
@@ -301,7 +412,8 @@ static bool restore_pending(mr_rehearsal *b, reading *r, mr_error *err) {
 }
 
 static bool restore_body(mr_rehearsal *b, reading *r, mr_error *err) {
-    if ((int64_t)r->kept > b->options.size || !restore_groups(b, r, err) ||
+    bool is_own = b->form == WIDE || b->form == mr_rehearsal_narrow(b);
+    if (!is_own || (int64_t)r->kept > b->options.size || !restore_groups(b, r, err) ||
         !restore_pending(b, r, err)) {
         return false;
     }
@@ -325,12 +437,19 @@ static mr_status no_state(mr_error *err) {
     return MR_E_STATE;
 }
 
+static mr_status older_state(mr_error *err) {
+    mr_fail(err, MR_E_STATE, "this rehearsal buffer was saved by an earlier version of millrace");
+    mr_hint(err, "go on with the version that saved it, or start anew from the stream");
+    return MR_E_STATE;
+}
+
 mr_status mr_rehearsal_restore(mr_rehearsal **out, const unsigned char *bytes, size_t size,
                                mr_error *err) {
     reading r = {.at = bytes};
     *out = NULL;
-    if (size < (size_t)(HEAD + 1) * ROW || get(&r) != MAGIC) {
-        return no_state(err);
+    uint64_t magic = size < (size_t)(HEAD + 1) * ROW ? 0 : get(&r);
+    if (magic != MAGIC) {
+        return magic == OLDER_MAGIC ? older_state(err) : no_state(err);
     }
     mr_rehearsal_options o = {.policy = (mr_rehearsal_policy)get(&r)};
     o.size = (int64_t)get(&r);
@@ -342,6 +461,7 @@ mr_status mr_rehearsal_restore(mr_rehearsal **out, const unsigned char *bytes, s
     r.groups = get(&r);
     r.kept = get(&r);
     r.pending = get(&r);
+    r.form = get(&r);
     r.at = bytes + (size_t)HEAD * ROW;
     mr_rehearsal *b = NULL;
     if (!sizes_fit(&r, size) || !sum_fits(&r, bytes, size) || step < -1 || seen < (int64_t)r.kept ||
@@ -351,6 +471,7 @@ mr_status mr_rehearsal_restore(mr_rehearsal **out, const unsigned char *bytes, s
     b->step = step;
     b->seen = seen;
     b->drawn = drawn;
+    b->form = (uint32_t)r.form;
     if (!restore_body(b, &r, err)) {
         mr_rehearsal_free(b);
         return no_state(err);

@@ -5,15 +5,18 @@
  * A course visits each block once an epoch and permutes the rows of a window (course.h). So all
  * rows of a block belong together, whatever the view says of their order:
  *
- *   take, skip, every, split, where   a block has those of its samples that are left, in order
- *   repeat      with shuffle a block has each of its samples as often as the view does; in order,
- * the blocks come as often as the sequence goes through them weights     an epoch of L positions
- * has L strata, equal parts of the sum of all weights, laid out in the source's order; from each
- * one sample is drawn. So a sample comes as often as its weight says, on average, and its number
- * differs less from that than it would by L independent draws balance     each class has the same
- * number of positions, to one; each of its members the same number, to one. Who has one more is
- * spread evenly over the class, from another member on in each epoch. A block's rows stand class by
- * class
+ * take, skip, every, split, where: a block has those of its samples that are left, in order.
+ *
+ * repeat: with shuffle a block has each of its samples as often as the view does; in order, the
+ * blocks come as often as the sequence goes through them.
+ *
+ * weights: an epoch of L positions has L strata, equal parts of the sum of all weights, laid out in
+ * the source's order; from each one sample is drawn. So a sample comes as often as its weight says,
+ * on average, and its number differs less from that than it would by L independent draws.
+ *
+ * balance: each class has the same number of positions, to one; each of its members the same
+ * number, to one. Those that have one more are spread evenly over the class, from another member on
+ * in each epoch. A block's rows stand class by class.
  *
  * Steps behind weights and balance only say how many positions an epoch has.
  *

@@ -63,13 +63,33 @@ static size_t bytes_of_buffer(const mr_state *s) {
     return mr_base64_length(s->buffer ? mr_rehearsal_bytes(s->buffer) : s->rehearsal_size);
 }
 
-/* The same for what only streams have; out has room for mr_state_bytes. */
-static mr_status write_stream(const mr_state *s, char *out, size_t *length, mr_error *err) {
+static size_t write_step(const mr_state *s, char *out) {
+    return s->is_stream ? (size_t)sprintf(out, ", \"step\": %lld", (long long)s->step) : 0;
+}
+
+/* All that comes before the rehearsal buffer; returns the length. */
+static size_t write_head(const mr_state *s, char *out) {
+    size_t length = write_body(s, out);
+    length += write_classes(s, out + length);
+    return length + write_step(s, out + length);
+}
+
+static size_t write_check(uint64_t hash, char *out, char check[CHECK_SIZE]) {
+    snprintf(check, CHECK_SIZE, "%016llx", (unsigned long long)hash);
+    return (size_t)sprintf(out, ", \"check\": \"%s\"}", check);
+}
+
+static const char before_letters[] = ", \"rehearsal\": \"";
+enum { BEFORE_LETTERS = sizeof before_letters - 1 };
+
+/* out has room for mr_state_bytes. */
+static mr_status write_rehearsal(const mr_state *s, char *out, size_t *length, mr_error *err) {
     *length = 0;
     if (!s->is_stream) {
         return MR_OK;
     }
-    *length = (size_t)sprintf(out, ", \"step\": %lld, \"rehearsal\": \"", (long long)s->step);
+    memcpy(out, before_letters, BEFORE_LETTERS);
+    *length = BEFORE_LETTERS;
     if (s->buffer) {
         MR_TRY(mr_rehearsal_write(s->buffer, out + *length, err));
     } else {
@@ -89,12 +109,10 @@ size_t mr_state_bytes(const mr_state *state) {
 static mr_status write_all(const mr_state *s, char *out, size_t *length, char check[CHECK_SIZE],
                            mr_error *err) {
     size_t more = 0;
-    *length = write_body(s, out);
-    *length += write_classes(s, out + *length);
-    MR_TRY(write_stream(s, out + *length, &more, err));
+    *length = write_head(s, out);
+    MR_TRY(write_rehearsal(s, out + *length, &more, err));
     *length += more;
-    snprintf(check, CHECK_SIZE, "%016llx", (unsigned long long)mr_hash64(out, *length, 0));
-    *length += (size_t)sprintf(out + *length, ", \"check\": \"%s\"}", check);
+    *length += write_check(mr_hash64(out, *length, 0), out + *length, check);
     return MR_OK;
 }
 
@@ -117,14 +135,38 @@ static mr_status write_beside(const mr_state *s, char *buffer, size_t size, char
     return status;
 }
 
+static mr_status impossible(mr_error *err) {
+    return mr_fail(err, MR_E_INTERNAL, "a state that cannot be was to be saved");
+}
+
 mr_status mr_state_write(const mr_state *state, char *buffer, size_t size, mr_error *err) {
     char check[CHECK_SIZE];
     size_t length = 0;
     if (!is_possible(state)) {
-        return mr_fail(err, MR_E_INTERNAL, "a state that cannot be was to be saved");
+        return impossible(err);
     }
     return size >= mr_state_bytes(state) ? write_all(state, buffer, &length, check, err)
                                          : write_beside(state, buffer, size, check, err);
+}
+
+/* What the check is of stands here but for the letters; then the check takes the place of what
+ * would introduce them. */
+mr_status mr_state_write_apart(const mr_state *state, char *out, mr_piece *letters, mr_error *err) {
+    char check[CHECK_SIZE], quote = '"';
+    *letters = (mr_piece){.data = NULL};
+    if (!is_possible(state)) {
+        return impossible(err);
+    }
+    if (state->buffer) {
+        MR_TRY(mr_rehearsal_letters(state->buffer, letters, err));
+    }
+    size_t length = write_head(state, out);
+    memcpy(out + length, before_letters, BEFORE_LETTERS);
+    const mr_piece whole = {out, length};
+    const mr_piece parts[] = {{out, length + BEFORE_LETTERS}, *letters, {&quote, 1}};
+    uint64_t hash = state->is_stream ? mr_hash64_joined(parts, 3) : mr_hash64_joined(&whole, 1);
+    write_check(hash, out + length, check);
+    return MR_OK;
 }
 
 /* ---- Reading ---- */

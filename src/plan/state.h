@@ -45,6 +45,11 @@ size_t mr_state_bytes(const mr_state *state);
 /* Terminated text. */
 mr_status mr_state_write(const mr_state *state, char *buffer, size_t size, mr_error *err);
 
+/* The same, of which the letters of `buffer` are left out and lent: until it changes. They are a
+ * member "rehearsal" of the text, which a stream's state has also where there are none. `out` has
+ * room for mr_state_bytes. */
+mr_status mr_state_write_apart(const mr_state *state, char *out, mr_piece *letters, mr_error *err);
+
 /* Refuses, with MR_E_STATE, what is not a state, is damaged or of a newer version. White space and
  * the order of keys do not matter; *out is unchanged on failure, else freed by mr_state_free. */
 mr_status mr_state_read(mr_state *out, const char *text, size_t size, mr_error *err);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/number.h"
 #include "run/loader.h"
 
 enum { LEAST_BATCHES = 4, LEAST_READS = 4, SETTLE_NS = 100000000, INTERVAL_NS = 400000000 };
@@ -45,7 +46,7 @@ static double seconds_queued(int32_t thread) {
         close(fd);
     }
     const char *second = n > 0 ? strchr(text, ' ') : NULL; /* "computed queued slices", in ns */
-    return second ? 1e-9 * strtod(second, NULL) : -1;
+    return second ? 1e-9 * mr_number_parse(second, NULL) : -1;
 }
 
 static double all_queued(const mr_loader *loader) {

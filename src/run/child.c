@@ -56,13 +56,18 @@ static int64_t blocks_of_stretch(const mr_child *child) {
     return most < blocks ? most : blocks;
 }
 
-/* A window is read while the one before it is used; without shuffle a few blocks are enough to keep
- * the readers busy. */
 static int64_t window_of(const mr_child *child) {
-    enum { IN_ORDER = 2 };
-    int64_t blocks = child->dataset.shape.blocks;
-    int64_t window = child->pipeline->settings.shuffle ? mr_child_window(child) : IN_ORDER;
+    int64_t blocks = child->dataset.shape.blocks, window = mr_child_window(child);
     return window > 0 && window < blocks ? window : blocks;
+}
+
+/* A window is read while the one before it is used. Without shuffle a few blocks are enough to keep
+ * the readers busy, and the workers: a block of one part is unpacked by one of them. */
+static int64_t two_windows(const mr_child *child, uint32_t threads) {
+    enum { FEWEST = 4, MOST = 12 };
+    int64_t few = threads < FEWEST ? FEWEST : threads < MOST ? threads : MOST;
+    int64_t all = 2 * child->dataset.shape.blocks;
+    return child->pipeline->settings.shuffle ? 2 * window_of(child) : few < all ? few : all;
 }
 
 int64_t mr_child_shuffled(const mr_child *child) {
@@ -71,12 +76,13 @@ int64_t mr_child_shuffled(const mr_child *child) {
 
 /* Answers of servers take longer to come than a window of small blocks takes to use up: of these
  * more are asked for, as many as the allowance for reading ahead has room for. */
-int64_t mr_child_blocks_ahead(const mr_child *child, int64_t bytes) {
+int64_t mr_child_blocks_ahead(const mr_child *child, uint32_t threads, int64_t bytes) {
     if (!reads_blocks(child)) {
         return 0;
     }
     int64_t more = child->dataset.is_far ? bytes / mr_child_block_memory(child, 1) : 0;
-    return 2 * window_of(child) + child->pipeline->shuffle.lanes + blocks_of_stretch(child) + more;
+    return two_windows(child, threads) + mr_course_lanes(child->course) + blocks_of_stretch(child) +
+           more;
 }
 
 /* What is read ahead, or what open positions need where that is more; and where batches are padded,
@@ -292,8 +298,8 @@ static mr_status write_fingerprint(mr_children *children, mr_error *err) {
     return MR_OK;
 }
 
-mr_status mr_children_open(mr_children *children, const mr_pipeline *pipeline, uint64_t seed,
-                           const mr_log *log, mr_error *err) {
+static mr_status open_all(mr_children *children, const mr_pipeline *pipeline, uint64_t seed,
+                          const mr_log *log, mr_error *err) {
     int32_t n = pipeline->n_children > 0 ? pipeline->n_children : 1;
     int64_t samples = 0;
     const char *objects = mr_servers_objects(&pipeline->servers);
@@ -314,6 +320,16 @@ mr_status mr_children_open(mr_children *children, const mr_pipeline *pipeline, u
     MR_TRY(write_fingerprint(children, err));
     MR_TRY(open_route(children, pipeline, seed, err));
     return open_bucket(children, pipeline, seed, err);
+}
+
+/* What the document says of servers holds while sources look for their samples, too. */
+mr_status mr_children_open(mr_children *children, const mr_pipeline *pipeline, uint64_t seed,
+                           const mr_log *log, mr_error *err) {
+    const mr_far_limits limits = mr_servers_limits(&pipeline->servers);
+    const mr_far_limits *before = mr_far_limits_hold(&limits);
+    mr_status status = open_all(children, pipeline, seed, log, err);
+    mr_far_limits_hold(before);
+    return status;
 }
 
 mr_status mr_children_open_caches(mr_children *children, const mr_caches_config *config,

@@ -55,7 +55,7 @@ void mr_children_name(const mr_children *children, int64_t sample, char *buffer,
 int64_t mr_child_window(const mr_child *child);
 int64_t mr_child_blocks(const mr_child *child);   /* in all */
 int64_t mr_child_shuffled(const mr_child *child); /* together, by the window; 0: none */
-int64_t mr_child_blocks_ahead(const mr_child *child, int64_t bytes);
+int64_t mr_child_blocks_ahead(const mr_child *child, uint32_t threads, int64_t bytes);
 mr_status mr_child_blocks_bound(const mr_child *child, int64_t ahead, int64_t open, int64_t padded,
                                 int64_t *out, mr_error *err);
 int64_t mr_child_block_memory(const mr_child *child, int64_t blocks);

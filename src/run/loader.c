@@ -92,6 +92,7 @@ static mr_status open_pool(mr_loader *loader, const mr_options *options, mr_erro
 }
 
 static mr_status open_ring(mr_loader *loader, const mr_options *options, mr_error *err) {
+    loader->borrows = mr_loader_may_borrow(loader);
     loader->morsel = mr_loader_choose_morsel(loader);
     loader->adapter.start.ahead = mr_loader_choose_depth(loader, options);
     int64_t depth = mr_loader_most_ahead(loader, options, loader->adapter.start.ahead);
@@ -116,7 +117,7 @@ static int64_t most_of_run(const mr_loader *loader, int64_t blocks) {
 
 /* What reading may hold at any moment. Of the memory of blocks that are no longer needed some is
  * kept for the next: new memory costs a page fault for every 4 KB. */
-static mr_status measure_reading(mr_loader *loader, mr_error *err) {
+static mr_status measure_reading(mr_loader *loader, const mr_options *options, mr_error *err) {
     enum { IDLE_BLOCKS = 2 };
     const mr_children *children = &loader->children;
     const mr_schedule *s = &loader->schedule;
@@ -124,14 +125,19 @@ static mr_status measure_reading(mr_loader *loader, mr_error *err) {
     int64_t padded = s->remainder == MR_PAD || s->remainder == MR_EVEN ? s->batch : 0;
     loader->read_ahead_bytes = mr_children_are_read(children) ? loader->adapter.most.bytes : 0;
     loader->idle_bytes = loader->read_ahead_bytes / 2;
+    loader->entry_bytes = loader->pipeline->is_stream ? mr_live_memory(loader->pipeline, s->batch,
+                                                                       options->read_ahead_bytes)
+                                                      : 0;
     for (int32_t i = 0; i < children->n; i++) {
         const mr_child *child = &children->list[i];
-        int64_t ahead = mr_child_blocks_ahead(child, loader->read_ahead_bytes), blocks = 0;
+        int64_t ahead = mr_child_blocks_ahead(child, options->threads, loader->read_ahead_bytes);
+        int64_t blocks = 0;
         MR_TRY(mr_child_blocks_bound(child, ahead, open, padded, &blocks, err));
         blocks = children->n == 1 && padded == 0 ? most_of_run(loader, blocks) : blocks;
         loader->blocks_ahead += ahead;
         loader->blocks_bound += blocks;
-        loader->block_memory += mr_child_block_memory(child, blocks);
+        /* A batch that is held keeps what it borrowed, of two blocks with the one before it. */
+        loader->block_memory += mr_child_block_memory(child, blocks + loader->borrows);
         int64_t few = mr_child_block_memory(child, blocks < IDLE_BLOCKS ? blocks : IDLE_BLOCKS);
         loader->idle_bytes = few > loader->idle_bytes ? few : loader->idle_bytes;
     }
@@ -152,6 +158,7 @@ static void list_origins(mr_loader *loader) {
     if (loader->peers) {
         add_origin(loader, &mr_memory_origin, loader->peers);
         add_origin(loader, &mr_peer_origin, loader->peers);
+        add_origin(loader, &mr_node_origin, loader->peers);
     }
     if (loader->exchange) {
         add_origin(loader, &mr_fabric_origin, loader->exchange);
@@ -244,6 +251,7 @@ static mr_status open_live(mr_loader *loader, const mr_options *options, mr_erro
         .policy = options->policy,
         .fabric = options->fabric,
         .log = &loader->log,
+        .tracks = &loader->tracks,
     };
     return loader->pipeline->is_stream ? mr_live_open(&loader->live, &config, err) : MR_OK;
 }
@@ -265,6 +273,7 @@ static mr_status open_worker(mr_worker *worker, const mr_kernels *kernels, mr_er
     for (int32_t i = 0; i < children->n; i++) {
         mr_child *child = &children->list[i];
         MR_TRY(mr_chain_open(&worker->chains[i], child, kernels, worker->track, err));
+        worker->chains[i].borrows = worker->loader->borrows;
         if (worker->chains[i].recall.caches) {
             MR_TRY(mr_chain_open(&worker->helpers[i], child, kernels, worker->track, err));
         }
@@ -348,8 +357,15 @@ static mr_status open_exchange(mr_loader *loader, const mr_options *options, mr_
     if (mr_peers_is_url(options->fabric)) {
         return open_peers(loader, options, err);
     }
-    MR_TRY(mr_exchange_open(&loader->exchange, options->fabric, &loader->children,
-                            (mr_travel)loader->pipeline->share.travel, err));
+    const mr_exchange_config config = {.url = options->fabric,
+                                       .children = &loader->children,
+                                       .travel = (mr_travel)loader->pipeline->share.travel,
+                                       .asks = mr_tracks_add(&loader->tracks, MR_TRACK_READER),
+                                       .offers = mr_tracks_add(&loader->tracks, MR_TRACK_READER)};
+    if (!config.asks || !config.offers) {
+        return mr_fail_memory(err, sizeof *config.asks);
+    }
+    MR_TRY(mr_exchange_open(&loader->exchange, &config, err));
     for (int32_t i = 0; i < loader->children.n; i++) {
         loader->children.list[i].caches.exchange = loader->exchange;
     }
@@ -374,7 +390,7 @@ static void open_raw(mr_loader *loader, const mr_servers_terms *terms) {
 
 static mr_status open_far(mr_loader *loader, mr_error *err) {
     const mr_servers_terms *terms = &loader->pipeline->servers;
-    const mr_far_limits limits = {terms->attempts, terms->seconds, terms->stall};
+    const mr_far_limits limits = mr_servers_limits(terms);
     if (!mr_children_are_far(&loader->children)) {
         return MR_OK;
     }
@@ -384,7 +400,6 @@ static mr_status open_far(mr_loader *loader, mr_error *err) {
 }
 
 static mr_status start_threads(mr_loader *loader, const mr_options *options, mr_error *err) {
-    MR_TRY(mr_tracing_open(loader, options, err));
     MR_TRY(open_exchange(loader, options, err));
     MR_TRY(open_far(loader, err));
     list_origins(loader);
@@ -412,11 +427,12 @@ static mr_status open_plan(mr_loader *loader, const mr_options *options, mr_erro
     MR_TRY(open_locality(loader, options, err));
     MR_TRY(open_pool(loader, options, err));
     MR_TRY(open_ring(loader, options, err));
-    return measure_reading(loader, err);
+    return measure_reading(loader, options, err);
 }
 
 static mr_status open_parts(mr_loader *loader, const mr_options *options, mr_error *err) {
     MR_TRY(open_plan(loader, options, err));
+    MR_TRY(mr_tracing_open(loader, options, err));
     MR_TRY(open_live(loader, options, err));
     const mr_caches_config caches = {options->world, options->threads, loader->schedule.epochs};
     MR_TRY(mr_children_open_caches(&loader->children, &caches, &loader->log, err));
@@ -456,6 +472,7 @@ static mr_loader *new_loader(const mr_pipeline *pipeline, const mr_options *give
     loader->log = options->log;
     loader->opened_epoch = -1;
     loader->by_epoch = options->by_epoch && !pipeline->is_stream;
+    loader->no_names = options->no_names;
     loader->asked_epoch = -1;
     mr_loader_limit_adapter(&loader->adapter, given, options, &pipeline->settings);
     pthread_mutex_init(&loader->notes_lock, NULL);
@@ -549,6 +566,9 @@ static void stop_threads(mr_loader *loader) {
     mr_threads_join(&loader->threads);
     if (loader->readahead) {
         mr_readahead_end(loader->readahead);
+    }
+    if (loader->exchange) {
+        mr_exchange_end(loader->exchange); /* the trace has what it sends until then */
     }
     if (loader->waited) {
         mr_loader_note_wait(loader); /* for a batch that nobody waits for any more */

@@ -26,7 +26,7 @@
 
 #define MR_SKIPS_KEPT 1000
 #define MR_SUBSTITUTE_ATTEMPTS 64
-#define MR_ORIGINS 6 /* store, memory, peers, fabric, kept objects, objects */
+#define MR_ORIGINS 7 /* store, memory, peers, node, fabric, kept objects, objects */
 
 /* A bad sample that was replaced. */
 typedef struct mr_skip_note {
@@ -88,6 +88,7 @@ struct mr_loader {
     mr_foresight foresight;
     int64_t n_steps; /* of this run */
     int64_t morsel;
+    bool borrows; /* see mr_loader_may_borrow */
 
     mr_children children;
     mr_live *live;                /* NULL: the dataset is all there */
@@ -114,6 +115,7 @@ struct mr_loader {
     uint32_t n_workers;
     int64_t read_ahead_bytes; /* at most */
     int64_t idle_bytes;       /* of buffers kept for the next read */
+    int64_t entry_bytes;      /* of a stream that is followed, at most: see mr_live_memory */
     mr_adapter adapter;
     mr_tracks tracks;
     mr_drain *drain;   /* NULL: no trace is written */
@@ -127,6 +129,7 @@ struct mr_loader {
     int64_t opened_epoch;      /* of the newest batch that was opened, or -1 */
     int64_t n_opened, n_taken; /* batches */
     bool by_epoch;             /* see mr_options */
+    bool no_names;             /* likewise */
     int64_t asked_epoch;       /* of the newest batch that was asked for, or -1 */
     int64_t epoch, position;   /* after the last delivered batch */
     mr_state restored;         /* what the run began with */
@@ -176,6 +179,7 @@ static inline bool mr_lists_early(const mr_loader *loader) {
 /* loader_choices.c: samples per ticket, batches ahead, blocks that may be held. */
 mr_options mr_loader_options(const mr_options *given);
 mr_status mr_loader_check_options(const mr_options *options, mr_error *err);
+bool mr_loader_may_borrow(const mr_loader *loader);
 int64_t mr_loader_choose_morsel(const mr_loader *loader);
 int64_t mr_loader_choose_depth(const mr_loader *loader, const mr_options *options);
 int64_t mr_loader_most_ahead(const mr_loader *loader, const mr_options *options, int64_t depth);

@@ -8,6 +8,8 @@
 #include "io/far_pace.h"
 #include "run/loader.h"
 
+enum { MOST_BORROWED = 16 << 20 }; /* bytes of a batch that is made by one thread */
+
 static mr_options own_options(const mr_options *given) {
     mr_options options = MR_OPTIONS_INIT;
     if (given) {
@@ -67,9 +69,22 @@ mr_status mr_loader_check_options(const mr_options *options, mr_error *err) {
     return MR_OK;
 }
 
+/* Whether batches may lie in memory of the source's: every sample is delivered once, as the source
+ * has it, and rows are asked for in order. Padding would deliver some a second time, when whoever
+ * has the batch with the first may have written to it; so would a view. */
+bool mr_loader_may_borrow(const mr_loader *loader) {
+    const mr_child *child = &loader->children.list[0];
+    bool once = loader->children.n == 1 && !child->selection && !child->lengths &&
+                loader->schedule.remainder != MR_PAD && loader->schedule.remainder != MR_EVEN;
+    return once && !loader->live && !mr_loader_is_local(loader) && mr_pool_borrows(loader->pool) &&
+           mr_loader_share(loader) <= MR_SPAN_MOST_ROWS &&
+           mr_pool_batch_bytes(loader->pool) <= MOST_BORROWED &&
+           mr_chain_may_borrow(child->pipeline, &child->dataset);
+}
+
 /* Samples per ticket: up to 256 KB of output for cheap samples, in equal parts, so that neither
  * tickets nor the batch's cache lines go back and forth between CPUs; one for samples that cost
- * more than handing out a ticket does. */
+ * more than handing out a ticket does. A batch that lies in memory of the source's is one. */
 int64_t mr_loader_choose_morsel(const mr_loader *loader) {
     enum { MORSEL_BYTES = 1 << 18, RAGGED_BYTES = 1 << 10 }; /* a guess for what varies */
     const mr_pipeline *p = loader->pipeline;
@@ -88,7 +103,7 @@ int64_t mr_loader_choose_morsel(const mr_loader *loader) {
     }
     int64_t morsel = heavy ? 1 : MORSEL_BYTES / bytes;
     int64_t share = mr_loader_share(loader);
-    morsel = morsel < share ? morsel : share;
+    morsel = morsel < share && !loader->borrows ? morsel : share;
     morsel = morsel > 1 ? morsel : 1;
     int64_t tickets = (share + morsel - 1) / morsel;
     return (share + tickets - 1) / tickets;
@@ -97,7 +112,7 @@ int64_t mr_loader_choose_morsel(const mr_loader *loader) {
 /* Samples that are read ahead. Answers of servers come in any order, and one of a hundred late: so
  * many more are asked for that those after it keep the workers busy meanwhile. */
 static int64_t reads_ahead(const mr_loader *loader, uint32_t reads_in_flight) {
-    enum { FAR_AHEAD = 4 * MR_FAR_MOST_REQUESTS };
+    enum { FAR_AHEAD = 2 * MR_FAR_MOST_REQUESTS };
     int64_t reads = 2 * (int64_t)reads_in_flight;
     return mr_children_are_far(&loader->children) && reads < FAR_AHEAD ? FAR_AHEAD : reads;
 }

@@ -75,8 +75,7 @@ static int64_t memory_of_lists(const mr_loader *loader) {
 
 static int64_t memory_bound(const mr_loader *loader) {
     return (loader->ring.depth + 1) * mr_pool_batch_bytes(loader->pool) + memory_of_lists(loader) +
-           loader->read_ahead_bytes + loader->block_memory +
-           (loader->live ? mr_live_memory(loader->live) : 0) +
+           loader->read_ahead_bytes + loader->block_memory + loader->entry_bytes +
            (loader->exchange ? MR_EXCHANGE_BYTES + MR_EXCHANGE_BYTES / 2 : 0);
 }
 

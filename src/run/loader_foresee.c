@@ -58,7 +58,7 @@ static mr_status foresee_step(mr_loader *loader, int64_t i, mr_error *err) {
         MR_TRY(mr_locality_step(loader->locality, loader->cursor, &step, err));
     }
     for (int64_t rank = 0; rank < loader->schedule.world; rank++) {
-        if (rank != loader->schedule.rank) {
+        if (mr_peers_pushes_to(loader->peers, (int32_t)rank)) {
             MR_TRY(foresee_rank(loader, &step, rank, err));
         }
     }
@@ -83,6 +83,8 @@ void mr_loader_foresee(mr_loader *loader, const mr_portion *opened) {
     while (is_before(&at, opened)) {
         at = mr_share_step(&loader->share, ++f->opened);
     }
+    f->next =
+        f->next < f->opened ? f->opened : f->next; /* nothing was to be foreseen for a while */
     for (; f->next < steps && f->next <= f->opened + ahead && !f->is_over; f->next++) {
         f->is_over = foresee_step(loader, f->next, &ignored) < 0;
     }

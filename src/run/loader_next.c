@@ -34,7 +34,7 @@ static mr_status wait_for_stream(mr_loader *loader, const struct timespec *momen
     return status;
 }
 
-/* Peers that are slow are spoken of, and those that are gone end the run, also where nothing of
+/* Peers that are slow are reported, and those that are gone end the run, also where nothing of
  * theirs is waited for. */
 static mr_status wait_with_peers(mr_loader *loader, const struct timespec *moment, mr_error *err) {
     mr_status status = MR_LATER;
@@ -220,7 +220,9 @@ static mr_status next(mr_loader *loader, int64_t within, mr_batch **out, mr_erro
     } else if (loader->n_taken == loader->n_steps) {
         return MR_END;
     } else {
+        mr_track_enter(loader->track);
         mr_status status = deliver(loader, within, out);
+        mr_track_leave(loader->track);
         mr_loader_report_trouble(loader);
         if (status >= 0) {
             return status;

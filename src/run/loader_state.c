@@ -51,19 +51,43 @@ static size_t bytes_of_classes(const mr_loader *loader) {
     return loader->classes ? strlen(loader->classes) : 0;
 }
 
+/* To be freed by mr_state_free, but for the names of classes, which are the loader's. */
+static mr_status gather(mr_state *out, const mr_loader *loader, mr_error *err) {
+    MR_TRY(mr_loader_note_digest(loader, err));
+    *out = mr_loader_state(loader);
+    if (loader->live) {
+        mr_live_save(loader->live, out);
+    }
+    return MR_OK;
+}
+
+static void let_go(mr_state *state) {
+    state->classes = NULL;
+    mr_state_free(state);
+}
+
 /* Names of classes only where there is room for them: callers that have MR_STATE_MAX bytes get all
  * that a run needs to go on. */
 mr_status mr_loader_save(const mr_loader *loader, char *buffer, size_t size, mr_error *err) {
-    MR_TRY(mr_loader_note_digest(loader, err));
-    mr_state state = mr_loader_state(loader);
-    if (loader->live) {
-        mr_live_save(loader->live, &state);
-    }
+    mr_state state;
+    MR_TRY(gather(&state, loader, err));
     state.classes =
         size >= mr_state_bytes(&state) + bytes_of_classes(loader) ? loader->classes : NULL;
     mr_status status = mr_state_write(&state, buffer, size, err);
-    state.classes = NULL; /* the loader's */
-    mr_state_free(&state);
+    let_go(&state);
+    return status;
+}
+
+mr_status mr_loader_save_apart(const mr_loader *loader, char *buffer, const char **letters,
+                               int64_t *n, mr_error *err) {
+    mr_state state;
+    mr_piece lent = {.data = NULL};
+    MR_TRY(gather(&state, loader, err));
+    state.classes = loader->classes;
+    mr_status status = mr_state_write_apart(&state, buffer, &lent, err);
+    *letters = lent.data ? lent.data : ""; /* of an empty buffer */
+    *n = state.is_stream ? (int64_t)lent.size : -1;
+    let_go(&state);
     return status;
 }
 

@@ -18,6 +18,7 @@
 #include "core/memory.h"
 #include "io/far.h"
 #include "io/file.h"
+#include "sources/classes.h"
 #include "sources/labels.h"
 #include "sources/listing.h"
 #include "sources/named.h"
@@ -30,10 +31,10 @@ typedef struct described {
 } described;
 
 typedef struct params {
-    const char *path, *list, *labels, *index;
+    const char *path, *list, *labels, *index, *classes;
     mr_strings extensions, columns;
     int64_t max_file_bytes;
-    described described[MR_LABEL_COLUMNS];
+    described *described; /* not a parameter: found by check */
     int32_t n_described;
 } params;
 
@@ -50,7 +51,8 @@ static const mr_param rows[] = {
      .fallback = "\"\"",
      .doc = "A text file with a path and a label on each line, separated by a tab or the last "
             "space. Labels are all whole numbers (int64), all numbers (float32), all lists of "
-            "numbers (\"0,3\"), or all names, which are sorted and numbered."},
+            "numbers (\"0,3\"), or all names, which are sorted and numbered. Names of classes are "
+            "UTF-8, paths any bytes."},
     {.name = "labels",
      .kind = MR_PARAM_STRING,
      .offset = offsetof(params, labels),
@@ -63,12 +65,23 @@ static const mr_param rows[] = {
          "are; "
          "where all its values name files (with an ending of `extensions`, or found below the "
          "folder or beside the table), they are read as the image is, and are no samples "
-         "themselves."},
+         "themselves. Names of classes and columns are UTF-8 (JSON is as a whole), those of files "
+         "any bytes."},
     {.name = "columns",
      .kind = MR_PARAM_STRINGS,
      .offset = offsetof(params, columns),
      .fallback = "[]",
      .doc = "Columns of the table to take; empty: all."},
+    {.name = "classes",
+     .kind = MR_PARAM_JSON,
+     .offset = offsetof(params, classes),
+     .fallback = "null",
+     .doc =
+         "Names of the classes in the order of their numbers: a list, or a text file with a name "
+         "on each line; an object of these by column where a table has several columns of names. "
+         "A name that is none of them is an error. null or empty: the names that are found, "
+         "sorted, which "
+         "another set that lacks a class numbers otherwise."},
     {.name = "extensions",
      .kind = MR_PARAM_STRINGS,
      .offset = offsetof(params, extensions),
@@ -105,11 +118,12 @@ typedef struct files {
     char *root;            /* that names are relative to */
     char **objects;        /* a list's: what to open, where something of it is on a server */
     int folder;            /* its handle, or -1 */
-    char **classes; /* names of a tree's top folders, sorted; also of those without samples */
+    char **classes; /* names of a tree's top folders, also of those without samples: sorted, or as
+                       given */
     int64_t n_classes, classes_capacity;
-    int64_t n_outside;                 /* files beside the class folders */
-    mr_labels *labels;                 /* NULL: classes are folders */
-    int32_t extents[MR_LABEL_COLUMNS]; /* of columns of files that are wanted, from 1 on; else 0 */
+    int64_t n_outside; /* files beside the class folders */
+    mr_labels *labels; /* NULL: classes are folders */
+    int32_t *extents;  /* of columns of files that are wanted, from 1 on; else 0 */
     int32_t n_extents;
     uint64_t fingerprint[2];
 } files;
@@ -239,6 +253,62 @@ static mr_status label_by_folder(files *f, mr_error *err) {
     return MR_OK;
 }
 
+static mr_status no_class(const files *f, int64_t class, const mr_classes *classes, mr_error *err) {
+    char name[256], hint[256];
+    mr_fail(err, MR_E_PARAM, "folder %s is none of the %lld classes given",
+            mr_text_escape(name, sizeof name, f->classes[class]), (long long)classes->n);
+    mr_classes_hint(classes, f->classes[class], "take its files out of the folder", hint,
+                    sizeof hint);
+    mr_hint(err, "%s", hint);
+    return MR_E_PARAM;
+}
+
+/* Folders are numbered as their names are listed. One without samples may be anything. */
+static mr_status number_as_given(files *f, mr_classes *classes, int64_t *numbers, mr_error *err) {
+    if (f->n_classes == 0) {
+        mr_fail(err, MR_E_PARAM, "there are classes, but the folder has no class folders");
+        mr_hint(err, "`classes` numbers folders, or names in a list or table");
+        return MR_E_PARAM;
+    }
+    MR_TRY(mr_classes_number(classes, f->classes, f->n_classes, numbers, err));
+    for (int64_t i = 0; i < f->n; i++) {
+        if (numbers[f->rows[i]] < 0 || numbers[f->rows[i]] > UINT32_MAX) {
+            return no_class(f, f->rows[i], classes, err);
+        }
+        f->rows[i] = (uint32_t)numbers[f->rows[i]];
+    }
+    const mr_classes before = {.names = f->classes, .n = f->n_classes};
+    f->classes = classes->names;
+    f->n_classes = classes->n;
+    *classes = before; /* freed by the caller */
+    return MR_OK;
+}
+
+static mr_status number_folders(files *f, bool *given, mr_error *err) {
+    mr_classes classes;
+    char *stranger = NULL;
+    const char *label = "label";
+    int64_t *numbers = mr_zalloc((size_t)f->n_classes + 1, sizeof *numbers);
+    if (!numbers) {
+        return mr_fail_memory(err, (size_t)f->n_classes * sizeof *numbers);
+    }
+    mr_status status = mr_classes_load(&classes, f->params->classes, label, err);
+    *given = classes.given;
+    if (status == MR_OK && classes.given) {
+        status = number_as_given(f, &classes, numbers, err);
+    }
+    mr_classes_free(&classes);
+    mr_free(numbers);
+    MR_TRY(status);
+    MR_TRY(mr_classes_stranger(f->params->classes, &label, 1, &stranger, err));
+    if (stranger) {
+        free(stranger);
+        mr_fail(err, MR_E_PARAM, "classes of folders are those of field \"label\"");
+        return MR_E_PARAM;
+    }
+    return MR_OK;
+}
+
 static void report_empty_class(const files *f, int64_t class, const mr_log *log) {
     char text[640], name[512];
     mr_text_escape(name, sizeof name, f->classes[class]);
@@ -314,7 +384,8 @@ static mr_labels_origin origin_of(const params *p) {
                               .is_list = p->list[0] != '\0',
                               .columns = p->columns,
                               .extensions = p->extensions,
-                              .root = p->path};
+                              .root = p->path,
+                              .classes = p->classes};
 }
 
 static mr_status no_row(const files *f, int64_t sample, const char *what, mr_error *err) {
@@ -466,8 +537,10 @@ static mr_status open_tree(files *f, const mr_log *log, mr_error *err) {
     MR_TRY(drop_outsiders(f, err));
     report_outsiders(f, log);
     report_masks(f, log);
+    bool given = false;
     MR_TRY(label_by_folder(f, err));
-    return report_empty_classes(f, log, err);
+    MR_TRY(number_folders(f, &given, err));
+    return given ? MR_OK : report_empty_classes(f, log, err);
 }
 
 /* ---- A list file ---- */
@@ -558,15 +631,12 @@ static void describe_column(params *own, const char *name, mr_type type, bool is
     snprintf(d->name, sizeof d->name, "%s", name);
 }
 
-/* What cannot be read yet is said by open. */
-static void read_columns(params *own) {
-    mr_error ignored = MR_ERROR_INIT;
-    mr_labels *labels = NULL;
-    const mr_labels_origin from = origin_of(own);
-    if (from.path[0]) {
-        mr_labels_load(&labels, &from, &ignored);
+static mr_status describe_columns(params *own, const mr_labels *labels, mr_error *err) {
+    const size_t n = labels ? (size_t)labels->n_columns : 1;
+    own->described = mr_zalloc(n + 1, sizeof *own->described);
+    if (!own->described) {
+        return mr_fail_memory(err, n * sizeof *own->described);
     }
-    own->n_described = 0;
     for (int32_t i = 0; labels && i < labels->n_columns; i++) {
         const mr_label_column *c = &labels->columns[i];
         describe_column(own, c->name, c->type, c->is_file);
@@ -574,11 +644,31 @@ static void read_columns(params *own) {
     if (!labels) {
         describe_column(own, "label", (mr_type){.dtype = MR_I64}, false);
     }
+    return MR_OK;
+}
+
+/* What cannot be read yet is said by open. */
+static mr_status read_columns(params *own, mr_error *err) {
+    mr_error ignored = MR_ERROR_INIT;
+    mr_labels *labels = NULL;
+    const mr_labels_origin from = origin_of(own);
+    mr_status status = from.path[0] ? mr_labels_load(&labels, &from, &ignored) : MR_OK;
+    status = status == MR_E_MEMORY ? mr_fail_memory(err, 64) : describe_columns(own, labels, err);
     mr_labels_free(labels);
+    return status;
+}
+
+static void forget(void *p) {
+    params *own = p;
+    mr_free(own->described);
+    own->described = NULL;
+    own->n_described = 0;
 }
 
 static mr_status check(void *p, mr_error *err) {
     params *own = p;
+    own->described = NULL;
+    own->n_described = 0;
     if (!own->path[0] && !own->list[0]) {
         mr_fail(err, MR_E_PARAM, "source files needs a path or a list");
         mr_hint(err, "write {\"files\": {\"path\": \"photos\"}}");
@@ -589,8 +679,8 @@ static mr_status check(void *p, mr_error *err) {
         mr_hint(err, "a list has the labels in it; labels are a table beside a folder");
         return MR_E_PARAM;
     }
-    read_columns(own);
-    return MR_OK;
+    MR_TRY(mr_classes_check(own->classes, err));
+    return read_columns(own, err);
 }
 
 static mr_status describe(const void *p, mr_field *fields, int32_t capacity, int32_t *n_fields,
@@ -694,7 +784,12 @@ static mr_status name_column_files(files *f, mr_label_column *column, mr_error *
 /* Which of them are to be read. */
 static mr_status find_columns_of_files(files *f, const mr_wanted *wanted, mr_error *err) {
     mr_status status = MR_OK;
+    const size_t n = f->labels ? (size_t)f->labels->n_columns : 0;
     f->n_extents = 1;
+    f->extents = mr_zalloc(n + 1, sizeof *f->extents);
+    if (!f->extents) {
+        return mr_fail_memory(err, n * sizeof *f->extents);
+    }
     for (int32_t c = 0; status == MR_OK && f->labels && c < f->labels->n_columns; c++) {
         mr_label_column *column = &f->labels->columns[c];
         if (column->is_file && (!wanted->fields || wanted->fields[COLUMNS + c])) {
@@ -738,6 +833,7 @@ static void close_(void *state) {
             free(f->objects[i]);
         }
         mr_free(f->objects);
+        mr_free(f->extents);
         free(f->kept);
         free(f->root);
         mr_free(f->rows);
@@ -916,6 +1012,7 @@ const mr_source_class mr_source_files = {
     .param_size = sizeof(params),
     .params = rows,
     .check = check,
+    .forget = forget,
     .describe = describe,
     .open = open_,
     .close = close_,

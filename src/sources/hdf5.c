@@ -549,8 +549,8 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
     MR_TRY(open_files(h, err));
     unmap(h);
     if (h->files[h->n_files].first_sample == 0) {
-        mr_fail(err, MR_E_NOT_FOUND, "the datasets have no rows");
-        return blame(MR_E_NOT_FOUND, h->files[0].path, err);
+        mr_fail(err, MR_E_PARAM, "the datasets have no rows");
+        return blame(MR_E_PARAM, h->files[0].path, err);
     }
     make_fingerprint(h);
     return MR_OK;
@@ -573,7 +573,7 @@ static void close_(void *state) {
     mr_free(h->files);
     mr_free(h->wanted);
     mr_free(h->row_bytes);
-    mr_recycler_free(h->memory);
+    mr_recycler_close(h->memory);
     mr_patterns_free(&h->paths);
     mr_free(h);
 }

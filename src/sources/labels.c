@@ -15,99 +15,9 @@
 #include "core/memory.h"
 #include "io/far.h"
 #include "io/file.h"
+#include "sources/labels_choice.h"
+#include "sources/labels_classes.h"
 #include "sources/labels_column.h"
-
-/* What pandas writes before the rows, unless it is told not to. */
-static bool is_index(const char *header) {
-    return header[0] == '\0' || strncmp(header, "Unnamed: ", 9) == 0;
-}
-
-static bool all_end_so(const mr_label_sheet *s, int32_t column, const mr_strings *extensions) {
-    bool all = s->n_rows > 0 && extensions->n > 0;
-    for (int64_t row = 0; all && row < s->n_rows; row++) {
-        all = mr_has_ending(extensions, s->cells[row * s->n_columns + column].text);
-    }
-    return all;
-}
-
-/* By its header, else the first that names such files, else the first. */
-static int32_t name_column(const mr_label_sheet *s, const mr_strings *extensions) {
-    static const char *const known[] = {"file_name", "filename",   "file",       "path",
-                                        "image",     "file_path",  "filepath",   "image_path",
-                                        "img_path",  "image_file", "image_name", "img",
-                                        "img_name",  "img_file",   "fname"};
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
-        for (int32_t i = 0; i < s->n_columns; i++) {
-            if (strcasecmp(s->headers[i], known[k]) == 0) {
-                return i;
-            }
-        }
-    }
-    int32_t first = 0;
-    while (first < s->n_columns - 1 && is_index(s->headers[first])) {
-        first++;
-    }
-    for (int32_t i = first; i < s->n_columns; i++) {
-        if (all_end_so(s, i, extensions)) {
-            return i;
-        }
-    }
-    return first;
-}
-
-static bool is_wanted(const mr_strings *columns, const char *name) {
-    for (int32_t i = 0; i < columns->n; i++) {
-        if (strcmp(columns->v[i], name) == 0) {
-            return true;
-        }
-    }
-    return columns->n == 0;
-}
-
-static bool is_taken(const char *name) {
-    return !name[0] || strlen(name) >= MR_LABEL_NAME || strcmp(name, "image") == 0 ||
-           strcmp(name, "path") == 0 || strcmp(name, "index") == 0;
-}
-
-static mr_status check_header(const mr_label_sheet *s, const mr_labels *l, const char *name,
-                              mr_error *err) {
-    char what[192];
-    for (int32_t i = 0; i < l->n_columns; i++) {
-        if (strcmp(l->columns[i].name, name) == 0) {
-            snprintf(what, sizeof what, "calls two columns \"%.60s\"", name);
-            return mr_label_sheet_fail(s, 1, what, "call one of them otherwise", err);
-        }
-    }
-    if (l->n_columns == MR_LABEL_COLUMNS) {
-        snprintf(what, sizeof what, "has more than %d columns beside the files' names",
-                 (int)MR_LABEL_COLUMNS);
-        return mr_label_sheet_fail(s, 1, what, "choose some with `columns`", err);
-    }
-    if (is_taken(name)) {
-        snprintf(what, sizeof what, "calls a column \"%.60s\", which cannot be a field's name",
-                 name);
-        return mr_label_sheet_fail(s, 1, what, "call it otherwise, or choose others with `columns`",
-                                   err);
-    }
-    return MR_OK;
-}
-
-/* Names in `columns` that the table does not have would be left out without a word. */
-static mr_status check_wanted(const mr_label_sheet *s, const mr_strings *columns, mr_error *err) {
-    for (int32_t k = 0; k < columns->n; k++) {
-        int32_t i = 0;
-        while (i < s->n_columns && strcmp(s->headers[i], columns->v[k]) != 0) {
-            i++;
-        }
-        if (i == s->n_columns) {
-            char shown[64], what[128];
-            mr_text_escape(shown, sizeof shown, columns->v[k]);
-            snprintf(what, sizeof what, "has no column \"%s\"", shown);
-            return mr_label_sheet_fail(s, 1, what, "`columns` names columns of the table", err);
-        }
-    }
-    return MR_OK;
-}
 
 /* "./photos//0.jpg" is photos/0.jpg; not of addresses, whose slashes are theirs. */
 static void tidy_name(char *name) {
@@ -172,26 +82,45 @@ static mr_status keep_unread(mr_label_sheet *s, int32_t column, const mr_labels_
     return mr_label_column_keep_texts(s, column, v.beside, &grown[l->n_unread++], err);
 }
 
-static mr_status make_columns(mr_label_sheet *s, const mr_labels_origin *from, mr_labels *l,
-                              mr_error *err) {
-    const bool is_list = from->is_list;
-    l->n_rows = s->n_rows; /* from here on freed with the rest */
-    int32_t names = is_list || s->n_columns == 0 ? 0 : name_column(s, &from->extensions);
-    if (!is_list && s->n_columns > 0) {
-        MR_TRY(check_wanted(s, &from->columns, err));
+static mr_status take_column(mr_label_sheet *s, int32_t column, mr_label_use use,
+                             const mr_labels_origin *from, mr_labels *l, mr_error *err) {
+    switch (use) {
+    case MR_USE_FIELD:
+        return mr_label_column_make(s, column, from, &l->columns[l->n_columns++], err);
+    case MR_USE_UNREAD:
+        return keep_unread(s, column, from, l, err);
+    default:
+        return MR_OK;
+    }
+}
+
+/* The names last: until then they are cells like others. */
+static mr_status take_columns(mr_label_sheet *s, const mr_label_use *uses,
+                              const mr_labels_origin *from, mr_labels *l, mr_error *err) {
+    const size_t n = (size_t)mr_labels_count_uses(s, uses, MR_USE_FIELD);
+    int32_t names = 0;
+    l->columns = mr_zalloc(n + 1, sizeof *l->columns);
+    if (!l->columns) {
+        return mr_fail_memory(err, n * sizeof *l->columns);
     }
     for (int32_t i = 0; i < s->n_columns; i++) {
-        if (i == names || (from->columns.n == 0 && is_index(s->headers[i]))) {
-            continue;
-        }
-        if (!is_list && !is_wanted(&from->columns, s->headers[i])) {
-            MR_TRY(keep_unread(s, i, from, l, err));
-            continue;
-        }
-        MR_TRY(check_header(s, l, s->headers[i], err));
-        MR_TRY(mr_label_column_make(s, i, from, &l->columns[l->n_columns++], err));
+        names = uses[i] == MR_USE_NAMES ? i : names;
+        MR_TRY(take_column(s, i, uses[i], from, l, err));
     }
     return s->n_columns > 0 ? take_names(s, names, l, err) : MR_OK;
+}
+
+static mr_status make_columns(mr_label_sheet *s, const mr_labels_origin *from, mr_labels *l,
+                              mr_error *err) {
+    mr_label_use *uses = mr_zalloc((size_t)s->n_columns + 1, sizeof *uses);
+    if (!uses) {
+        return mr_fail_memory(err, (size_t)s->n_columns * sizeof *uses);
+    }
+    l->n_rows = s->n_rows; /* from here on freed with the rest */
+    mr_status status = mr_labels_choose(s, from, uses, err);
+    status = status == MR_OK ? take_columns(s, uses, from, l, err) : status;
+    mr_free(uses);
+    return status;
 }
 
 /* Rows and their names, to be sorted together. */
@@ -246,6 +175,9 @@ mr_status mr_labels_parse(mr_labels **out, const mr_labels_origin *from, char *t
     if (status == MR_OK && !from->is_list) {
         status = sort_names(l, from->path, err);
     }
+    if (status == MR_OK && l->n_rows > 0) {
+        status = mr_labels_number_classes(&s, l, from->classes, err);
+    }
     mr_label_sheet_free(&s);
     if (status == MR_OK) {
         *out = l;
@@ -259,10 +191,13 @@ mr_status mr_labels_load(mr_labels **out, const mr_labels_origin *from, mr_error
     char *text = NULL;
     size_t size = 0;
     MR_TRY(mr_file_load(from->path, (size_t)1 << 34, &text, &size, err));
-    mr_status status =
-        strlen(text) == size
-            ? mr_labels_parse(out, from, text, err)
-            : mr_fail(err, MR_E_PARAM, "the list has a zero byte at %zu", strlen(text));
+    const size_t length = strlen(text);
+    mr_status status = length == size
+                           ? mr_labels_parse(out, from, text, err)
+                           : mr_fail(err, MR_E_PARAM, "the list has a zero byte at %zu", length);
+    if (length < size) {
+        mr_hint(err, "save it as text in UTF-8");
+    }
     mr_free(text);
     return status;
 }
@@ -362,6 +297,7 @@ void mr_labels_free(mr_labels *l) {
     for (int32_t i = 0; i < l->n_unread; i++) {
         free_column(&l->unread[i], l->n_rows);
     }
+    mr_free(l->columns);
     free(l->unread);
     free_texts(l->names, l->n_rows);
     free(l->lines);

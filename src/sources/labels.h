@@ -9,7 +9,8 @@
 #include <millrace/param.h>
 #include <stdbool.h>
 
-enum { MR_LABEL_COLUMNS = 5, MR_LABEL_NAME = 64 };
+/* A sample has the image, the path and the index beside the columns. */
+enum { MR_LABEL_COLUMNS = MR_FIELDS_LIMIT - 3, MR_LABEL_NAME = 64 };
 
 typedef struct mr_label_column {
     char name[MR_LABEL_NAME];
@@ -21,7 +22,7 @@ typedef struct mr_label_column {
     int64_t *whole;  /* values: whole numbers, or numbers of classes */
     float *numbers;  /* values, where the type is float32 */
     char **texts;
-    char **classes; /* names, sorted; NULL where values are not names */
+    char **classes; /* names, sorted or as given; NULL where values are not names */
     int64_t n_classes;
 } mr_label_column;
 
@@ -32,7 +33,7 @@ typedef struct mr_labels {
     int64_t *lines;
     int64_t *by_name; /* rows, sorted by name; only of tables */
     int32_t n_columns;
-    mr_label_column columns[MR_LABEL_COLUMNS];
+    mr_label_column *columns;
     mr_label_column *unread; /* columns of files that nobody chose: they name files all the same */
     int32_t n_unread;
 } mr_labels;
@@ -49,6 +50,7 @@ typedef struct mr_labels_origin {
     mr_strings extensions; /* a column of names that all end so is one of files */
     const char *root;      /* so is one of names with any ending that are found below this folder or
                               beside the table; NULL: nothing is looked for */
+    const char *classes; /* that names are to be (classes.h); NULL: those that are found, sorted */
 } mr_labels_origin;
 
 mr_status mr_labels_load(mr_labels **out, const mr_labels_origin *from, mr_error *err);

@@ -3,12 +3,14 @@
 #include "sources/labels_column.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/number.h"
 
 static int compare_texts(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -34,6 +36,7 @@ static mr_status collect_classes(const mr_label_sheet *s, int32_t column, const 
         const char *at = c->text, *part = NULL;
         size_t length = 0;
         while ((part = mr_label_cell_next(c, &at, &length)) != NULL) {
+            MR_TRY(mr_label_sheet_check_text(s, s->lines[row], part, length, out->name, err));
             char *name = strndup(part, length);
             if (!name) {
                 return mr_fail_memory(err, length);
@@ -61,24 +64,44 @@ static mr_status class_number(const mr_label_column *c, const char *part, size_t
     return MR_OK;
 }
 
-static mr_status read_whole(const mr_label_sheet *s, int64_t row, const char *part, int64_t *out,
-                            mr_error *err) {
+static mr_status too_large(const mr_label_sheet *s, const mr_label_column *c, int64_t row,
+                           const char *part, size_t length, const char *into, mr_error *err) {
+    char what[200], shown[64], name[64];
+    snprintf(shown, sizeof shown, "%.*s", (int)(length < 40 ? length : 40), part);
+    mr_text_escape(name, sizeof name, c->name);
+    snprintf(what, sizeof what, "has %s for %s, which does not fit into %s", shown, name, into);
+    return mr_label_sheet_fail(s, s->lines[row], what,
+                               "give it a name, or a smaller number; a column that is not needed "
+                               "is left out by `columns`",
+                               err);
+}
+
+static mr_status read_whole(const mr_label_sheet *s, const mr_label_column *c, int64_t row,
+                            const char *part, size_t length, int64_t *out, mr_error *err) {
     errno = 0;
     *out = strtoll(part, NULL, 10);
-    return errno == 0
-               ? MR_OK
-               : mr_label_sheet_fail(s, s->lines[row], "has a label that does not fit into 64 bits",
-                                     "give it a name, or a smaller number", err);
+    return errno == 0 ? MR_OK : too_large(s, c, row, part, length, "64 bits", err);
+}
+
+/* 1e400, or 1e39, which becomes infinite; "inf" is. */
+static bool is_too_large(const char *part, double number) {
+    return isinf((float)number) && !strchr("iI", part[strspn(part, "+-")]);
+}
+
+static mr_status read_number(const mr_label_sheet *s, const mr_label_column *c, int64_t row,
+                             const char *part, size_t length, float *out, mr_error *err) {
+    const double number = mr_number_parse(part, NULL);
+    *out = (float)number;
+    return is_too_large(part, number) ? too_large(s, c, row, part, length, "float32", err) : MR_OK;
 }
 
 static mr_status set_value(const mr_label_sheet *s, mr_label_column *c, int64_t row, int64_t at,
                            const char *part, size_t length, mr_error *err) {
     if (c->numbers) {
-        c->numbers[at] = (float)strtod(part, NULL);
-        return MR_OK;
+        return read_number(s, c, row, part, length, &c->numbers[at], err);
     }
     return c->classes ? class_number(c, part, length, &c->whole[at], err)
-                      : read_whole(s, row, part, &c->whole[at], err);
+                      : read_whole(s, c, row, part, length, &c->whole[at], err);
 }
 
 static mr_status set_values(const mr_label_sheet *s, int32_t column, mr_label_column *out,

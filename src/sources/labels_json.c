@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codecs/utf8.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "core/number.h"
 
 static char *json_part(const json_t *value, bool *is_text) {
     char text[64];
@@ -17,7 +19,7 @@ static char *json_part(const json_t *value, bool *is_text) {
         return strdup(json_string_value(value));
     }
     if (json_is_real(value)) {
-        snprintf(text, sizeof text, "%.17g%s", json_real_value(value), "");
+        mr_number_print(text, sizeof text, "%.17g", json_real_value(value));
         bool shows = strpbrk(text, ".eEn") != NULL;
         return strdup(shows ? text : strcat(text, ".0"));
     }
@@ -179,9 +181,21 @@ static mr_status read_json_whole(mr_label_sheet *s, const char *text, bool *is_o
     return status;
 }
 
+/* JSON is UTF-8; what its reader says of a byte that is not is hard to understand. */
+static mr_status check_encoding(mr_label_sheet *s, const char *text, mr_error *err) {
+    const size_t size = strlen(text), at = mr_utf8_check((const uint8_t *)text, size);
+    int64_t line = 1;
+    for (size_t i = 0; i < at; i++) {
+        line += text[i] == '\n';
+    }
+    return at == size ? MR_OK
+                      : mr_label_sheet_fail(s, line, "is not UTF-8", "save the file as UTF-8", err);
+}
+
 mr_status mr_label_sheet_read_json(mr_label_sheet *s, char *text, mr_error *err) {
     int64_t number = 0;
     bool is_one = false;
+    MR_TRY(check_encoding(s, text, err));
     MR_TRY(read_json_whole(s, text, &is_one, err));
     if (is_one) {
         return MR_OK;

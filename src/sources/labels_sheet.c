@@ -2,10 +2,13 @@
 /* labels_sheet.c - see labels_sheet.h. */
 #include "sources/labels_sheet.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "codecs/utf8.h"
 #include "core/error.h"
+#include "core/number.h"
 
 /* ---- Failing ---- */
 mr_status mr_label_sheet_fail(const mr_label_sheet *s, int64_t line, const char *what,
@@ -16,6 +19,20 @@ mr_status mr_label_sheet_fail(const mr_label_sheet *s, int64_t line, const char 
             what);
     mr_hint(err, "%s", hint);
     return MR_E_PARAM;
+}
+
+mr_status mr_label_sheet_check_text(const mr_label_sheet *s, int64_t line, const char *text,
+                                    size_t length, const char *of, mr_error *err) {
+    char what[256], shown[128], part[64];
+    if (mr_utf8_check((const uint8_t *)text, length) == length) {
+        return MR_OK;
+    }
+    snprintf(part, sizeof part, "%.*s", (int)(length < 40 ? length : 40), text);
+    mr_text_escape(shown, sizeof shown, part);
+    snprintf(what, sizeof what, "%s \"%s\"%s%.60s, which is not UTF-8",
+             of ? "has" : "calls a column", shown, of ? " for " : "", of ? of : "");
+    return mr_label_sheet_fail(s, line, what,
+                               "save the file as UTF-8: names of classes and fields are text", err);
 }
 
 void mr_label_sheet_free(mr_label_sheet *s) {
@@ -39,9 +56,10 @@ mr_status mr_label_sheet_set_headers(mr_label_sheet *s, int32_t n, mr_error *err
 
 /* A new row of empty cells. */
 mr_status mr_label_sheet_add_row(mr_label_sheet *s, int64_t line, mr_error *err) {
-    size_t width = (size_t)s->n_columns;
+    const size_t width = (size_t)s->n_columns;
+    const int64_t at_first = width < 256 ? 256 : 8; /* rows */
     if (s->n_rows == s->capacity) {
-        int64_t capacity = s->capacity ? 2 * s->capacity : 256;
+        int64_t capacity = s->capacity ? 2 * s->capacity : at_first;
         mr_label_cell *cells = realloc(s->cells, (size_t)capacity * width * sizeof *cells);
         s->cells = cells ? cells : s->cells;
         int64_t *lines = cells ? realloc(s->lines, (size_t)capacity * sizeof *lines) : NULL;
@@ -81,7 +99,7 @@ bool mr_text_is_number(const char *text, size_t length) {
     }
     memcpy(copy, text, length);
     copy[length] = '\0';
-    (void)strtod(copy, &end);
+    (void)mr_number_parse(copy, &end);
     return *end == '\0';
 }
 

@@ -31,6 +31,11 @@ typedef struct mr_label_sheet {
 mr_status mr_label_sheet_fail(const mr_label_sheet *s, int64_t line, const char *what,
                               const char *hint, mr_error *err);
 
+/* The same for text that is to become a name (a class, a field) and is not UTF-8; where it is, OK.
+ * Names of files may be any bytes. `of`: the column, or NULL for a column's own name. */
+mr_status mr_label_sheet_check_text(const mr_label_sheet *s, int64_t line, const char *text,
+                                    size_t length, const char *of, mr_error *err);
+
 /* Fills an empty sheet, which is freed also where it fails. The text is changed. */
 mr_status mr_label_sheet_read(mr_label_sheet *s, const mr_labels_origin *from, char *text,
                               mr_error *err);

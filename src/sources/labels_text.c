@@ -2,6 +2,7 @@
 /* labels_text.c - lists, CSV and TSV to sheets. */
 #include "sources/labels_sheet.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -48,6 +49,11 @@ static mr_status read_list(mr_label_sheet *s, char *text, mr_error *err) {
 }
 
 /* ---- CSV ---- */
+/* The length of the mark that some programs begin text with. */
+static size_t mark_of(const char *text) {
+    return strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+}
+
 static bool is_blank(char c, char separator) {
     return (c == ' ' || c == '\t') && c != separator;
 }
@@ -124,6 +130,20 @@ static mr_status read_csv_row(mr_label_sheet *s, char **at, char separator, int6
                                      err);
 }
 
+/* As programs write it where commas are part of numbers. */
+static mr_status check_separator(const mr_label_sheet *s, mr_error *err) {
+    char what[192], shown[96];
+    if (s->n_columns != 1 || !strchr(s->headers[0], ';')) {
+        return MR_OK;
+    }
+    snprintf(what, sizeof what, "calls the only column \"%s\"",
+             mr_text_escape(shown, sizeof shown, s->headers[0]));
+    return mr_label_sheet_fail(s, 1, what,
+                               "columns are separated by commas, or by tabs in a file whose name "
+                               "ends in .tsv, and not by semicolons",
+                               err);
+}
+
 static void skip_line_end(char **at, int64_t *line) {
     *at += **at == '\r';
     *line += **at == '\n';
@@ -132,8 +152,9 @@ static void skip_line_end(char **at, int64_t *line) {
 
 static mr_status read_csv(mr_label_sheet *s, char *text, char separator, mr_error *err) {
     int64_t line = 1;
-    text += strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* as some programs begin theirs */
+    text += mark_of(text);
     MR_TRY(read_csv_header(s, &text, separator, &line, err));
+    MR_TRY(check_separator(s, err));
     skip_line_end(&text, &line);
     while (*text) {
         if (*text != '\n' && *text != '\r') {
@@ -149,7 +170,20 @@ static mr_status read_csv(mr_label_sheet *s, char *text, char separator, mr_erro
 }
 
 /* ---- Any of them ---- */
-typedef enum sheet_format { LIST, CSV, TSV, JSON_LINES } sheet_format;
+typedef enum sheet_format { CSV, TSV, JSON_LINES } sheet_format;
+
+/* Of a list without lines the source says that no samples were found. */
+static mr_status refuse_empty(const mr_label_sheet *s, const char *what, mr_error *err) {
+    char path[256];
+    mr_fail(err, MR_E_PARAM, "%s %s", mr_text_escape(path, sizeof path, s->path), what);
+    mr_hint(err, "a table has a row for each file: file_name,label and below it 0.jpg,cat");
+    return MR_E_PARAM;
+}
+
+static bool is_blank_text(const char *text) {
+    text += mark_of(text);
+    return text[strspn(text, " \t\r\n")] == '\0';
+}
 
 static sheet_format format_of(const char *path) {
     size_t length = strlen(path);
@@ -170,11 +204,8 @@ static sheet_format format_of(const char *path) {
     return CSV;
 }
 
-mr_status mr_label_sheet_read(mr_label_sheet *s, const mr_labels_origin *from, char *text,
-                              mr_error *err) {
-    switch (from->is_list ? LIST : format_of(from->path)) {
-    case LIST:
-        return read_list(s, text, err);
+static mr_status read_table(mr_label_sheet *s, const char *path, char *text, mr_error *err) {
+    switch (format_of(path)) {
     case JSON_LINES:
         return mr_label_sheet_read_json(s, text, err);
     case TSV:
@@ -182,4 +213,16 @@ mr_status mr_label_sheet_read(mr_label_sheet *s, const mr_labels_origin *from, c
     default:
         return read_csv(s, text, ',', err);
     }
+}
+
+mr_status mr_label_sheet_read(mr_label_sheet *s, const mr_labels_origin *from, char *text,
+                              mr_error *err) {
+    if (from->is_list) {
+        return read_list(s, text, err);
+    }
+    if (is_blank_text(text)) {
+        return refuse_empty(s, "is empty", err);
+    }
+    MR_TRY(read_table(s, from->path, text, err));
+    return s->n_rows > 0 ? MR_OK : refuse_empty(s, "has no rows", err);
 }

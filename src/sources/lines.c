@@ -18,6 +18,7 @@
 #include "core/json.h"
 #include "core/memory.h"
 #include "core/name_table.h"
+#include "core/number.h"
 #include "io/far_name.h"
 #include "sources/shards.h"
 
@@ -316,7 +317,7 @@ static bool parse_real(const char *data, size_t n, double *out) {
     }
     memcpy(copy, data, n);
     copy[n] = '\0';
-    *out = strtod(copy, &end);
+    *out = mr_number_parse(copy, &end);
     return end == copy + n && !strpbrk(copy, "xX");
 }
 
@@ -506,7 +507,7 @@ static mr_status look_at_header(params *p, mr_text *text, bool add, mr_error *er
     mr_text row, rest = *text;
     bool is_bad;
     if (!next_row(p, &rest, &row, &is_bad)) {
-        return mr_fail(err, MR_E_NOT_FOUND, "the file has no rows");
+        return mr_fail(err, MR_E_PARAM, "the file has no rows");
     }
     MR_TRY(name_columns(p, row, add, err));
     if (p->header) {
@@ -567,7 +568,7 @@ static mr_status look(params *p, const mr_shard_head *head, mr_error *err) {
     for (int32_t i = 0; add && i < p->n_columns; i++) {
         settle_type(&p->columns[i]);
     }
-    return p->n_columns > 0 ? MR_OK : mr_fail(err, MR_E_NOT_FOUND, "the file has no rows");
+    return p->n_columns > 0 ? MR_OK : mr_fail(err, MR_E_PARAM, "the file has no rows");
 }
 
 static mr_status check(void *params_, mr_error *err) {

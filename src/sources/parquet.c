@@ -16,10 +16,12 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/recycler.h"
 #include "io/far_name.h"
 #include "io/file.h"
 #include "sources/parquet_set.h"
+#include "sources/parquet_strips.h"
 
 typedef struct params {
     mr_strings path, columns;
@@ -86,13 +88,18 @@ static const mr_param rows[] = {
     {.name = NULL},
 };
 
-/* Numbers of several columns lie together, row by row, as far as a row of them fits into a cache
- * line: rows that are taken in any order then cost one miss of the cache for all of them. */
-enum { STRIP = 64 };
+/* A column of a row group that batches may have as it lies in memory: kept by its part, and by
+ * every batch that has rows of it. */
+typedef struct shared_vector {
+    atomic_int users;
+    mr_pq_vector *vector;
+    mr_recycler *memory; /* that it is of; may outlive the source */
+} shared_vector;
 
 /* Columns of a row group in memory. */
 typedef struct part {
     mr_pq_vector **vectors; /* of the columns; NULL: its numbers are all in the strip */
+    shared_vector *shared;  /* its only column, where that may be lent: then the vector's owner */
     struct joined *joined;  /* of the fields: rows that are not one piece in the vector */
     uint8_t *strip;
     size_t strip_bytes;
@@ -115,7 +122,8 @@ typedef struct wanted_column {
 typedef struct part_plan {
     int32_t first, n; /* of the wanted columns */
     int32_t first_field, n_fields;
-    int32_t row_bytes; /* of the strip: 16, 32 or 64; 0: there is none */
+    int32_t row_bytes; /* of the strip; 0: there is none */
+    bool lent;         /* batches may have rows of it without a copy */
 } part_plan;
 
 /* Where a field is. */
@@ -146,6 +154,7 @@ typedef struct table {
     column_map *maps; /* of the fields; without a mapper where there is nothing to map */
     bool any_text;
     uint32_t cpu;
+    const mr_row_kernels *row_kernels;
     mr_recycler *memory; /* of vectors and strips: as large from one row group to the next */
     _Atomic(mr_pq_decoder *) idle[MOST_IDLE]; /* decoders; whole places are exchanged, so no lock */
 } table;
@@ -169,7 +178,7 @@ static mr_status read_fill(params *p, mr_error *err) {
         p->filling = (double)NAN;
         return MR_OK;
     }
-    p->filling = strtod(p->fill, &end);
+    p->filling = mr_number_parse(p->fill, &end);
     if (*end) {
         mr_fail(err, MR_E_PARAM, "fill wants a number or \"nan\", not %.40s", p->fill);
         mr_error_at_json(err, "$.source.parquet.fill");
@@ -325,20 +334,45 @@ static int32_t row_bytes_of(const table *t, const wanted_column *column) {
     return bytes;
 }
 
-static void place_fields(table *t, const part_plan *plan, int32_t column, int32_t offset) {
+static void place_column(table *t, const part_plan *plan, int32_t column) {
     const wanted_column *own = &t->wanted[plan->first + column];
     for (int32_t k = 0; k < own->n_fields; k++) {
-        int32_t field = own->first_field + k;
-        t->places[field] = (field_place){t->n_parts, column, offset};
-        offset += (int32_t)mr_dtype_size(t->set.fields[field].field.type.dtype);
+        t->places[own->first_field + k] = (field_place){t->n_parts, column, 0};
     }
 }
 
-static void add_part(table *t, part_plan plan, int32_t bytes) {
+/* In a row the larger numbers come first, so that none crosses a word. */
+static void place_numbers(table *t, const part_plan *plan) {
+    int32_t offset = 0;
+    for (size_t size = 8; size >= 1; size /= 2) {
+        for (int32_t f = plan->first_field; f < plan->first_field + plan->n_fields; f++) {
+            bool is_own = t->places[f].part == t->n_parts;
+            if (is_own && mr_dtype_size(t->set.fields[f].field.type.dtype) == size) {
+                t->places[f].offset = offset;
+                offset += (int32_t)size;
+            }
+        }
+    }
+}
+
+/* Values that lie one after the other, as many in every row. */
+static bool may_lend(const table *t, const wanted_column *column) {
+    const mr_pq_set_field *values = &t->set.fields[column->first_field];
+    return !values->ragged && !values->text && values->field.role == MR_PQ_VALUES;
+}
+
+static void add_part(table *t, part_plan plan, int32_t bytes, bool in_order) {
     const wanted_column *last = &t->wanted[plan.first + plan.n - 1];
     plan.first_field = t->wanted[plan.first].first_field;
     plan.n_fields = last->first_field + last->n_fields - plan.first_field;
-    plan.row_bytes = plan.n == 1 ? 0 : bytes <= 16 ? 16 : bytes <= 32 ? 32 : STRIP;
+    plan.row_bytes = plan.n == 1 ? 0 : mr_pq_strip_row_bytes(bytes);
+    plan.lent = in_order && plan.n == 1 && may_lend(t, &t->wanted[plan.first]);
+    for (int32_t c = 0; c < plan.n; c++) {
+        place_column(t, &plan, c);
+    }
+    if (plan.row_bytes) {
+        place_numbers(t, &plan);
+    }
     t->parts[t->n_parts++] = plan;
 }
 
@@ -348,18 +382,32 @@ static void plan_parts(table *t, bool in_order) {
     for (int32_t i = 0, end; i < t->n_wanted; i = end) {
         part_plan plan = {.first = i, .n = 1};
         int32_t bytes = row_bytes_of(t, &t->wanted[i]);
-        place_fields(t, &plan, 0, 0);
         for (end = i + 1; end < t->n_wanted; end++) {
             int32_t more = row_bytes_of(t, &t->wanted[end]);
             if (in_order || !t->wanted[i].all_numbers || !t->wanted[end].all_numbers ||
-                bytes + more > STRIP) {
+                bytes + more > MR_PQ_STRIP) {
                 break;
             }
-            place_fields(t, &plan, plan.n++, bytes);
+            plan.n++;
             bytes += more;
         }
-        add_part(t, plan, bytes);
+        add_part(t, plan, bytes, in_order);
     }
+}
+
+static mr_status fail_without_rows(const table *t, mr_error *err) {
+    int64_t all = 0;
+    for (int64_t i = 0; i < t->set.n_files; i++) {
+        const mr_pq_file *file = t->set.files[i].file;
+        for (int32_t g = 0; g < file->n_groups; g++) {
+            all += file->groups[g].rows;
+        }
+    }
+    if (all == 0) {
+        return mr_fail(err, MR_E_PARAM, "%s no rows",
+                       t->set.n_files == 1 ? "the file has" : "the files have");
+    }
+    return mr_fail(err, MR_E_PARAM, "none of %lld rows fits the condition (where)", (long long)all);
 }
 
 static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_error *err) {
@@ -376,9 +424,10 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
         return mr_fail_memory(err, sizeof *t);
     }
     MR_TRY(mr_cpu_features(NULL, &t->cpu, err));
+    t->row_kernels = mr_row_kernels_for(t->cpu);
     MR_TRY(mr_pq_set_open(&t->set, &config, &own->described, err));
     if (t->set.samples == 0) {
-        return mr_fail(err, MR_E_NOT_FOUND, "no row fits the condition, or there are none");
+        return fail_without_rows(t, err);
     }
     MR_TRY(take_tables(t, err));
     map_fields(t, wanted->mapper);
@@ -398,7 +447,7 @@ static void close_(void *state) {
         mr_free(t->parts);
         mr_free(t->places);
         mr_free(t->maps);
-        mr_recycler_free(t->memory);
+        mr_recycler_close(t->memory);
         mr_free(t);
     }
 }
@@ -570,60 +619,52 @@ static mr_status check_dense(const mr_pq_vector *vector, const mr_pq_field *fiel
 }
 
 /* A field's values in its vector, one after the other. */
-static const uint8_t *numbers_of(const mr_pq_vector *vector, const mr_pq_field *field) {
+static uint8_t *numbers_of(const mr_pq_vector *vector, const mr_pq_field *field) {
     return field->role == MR_PQ_MASK ? vector->valid : vector->values;
 }
 
-static void spread(const uint8_t *from, size_t size, int64_t n, uint8_t *to, size_t stride) {
-    for (int64_t i = 0; i < n; i++, to += stride) {
-        switch (size) {
-        case 8:
-            memcpy(to, from + i * 8, 8);
-            break;
-        case 4:
-            memcpy(to, from + i * 4, 4);
-            break;
-        case 2:
-            memcpy(to, from + i * 2, 2);
-            break;
-        default:
-            *to = from[i];
-        }
-    }
-}
-
-/* The mask of a column without nulls. */
-static void spread_true(int64_t n, uint8_t *to, size_t stride) {
-    for (int64_t i = 0; i < n; i++, to += stride) {
-        *to = 1;
-    }
-}
-
-/* In tiles that stay in the cache while every field writes its numbers. */
 static void fill_strip(const table *t, const part_plan *plan, const part *own) {
-    enum { TILE = 256 };
-    int64_t n_rows = own->vectors[0]->n_rows;
-    size_t stride = (size_t)plan->row_bytes;
-    for (int64_t first = 0; first < n_rows; first += TILE) {
-        int64_t n = n_rows - first < TILE ? n_rows - first : TILE;
-        for (int32_t f = plan->first_field; f < plan->first_field + plan->n_fields; f++) {
-            if (t->places[f].part < 0) {
-                continue; /* of a column between them that nobody wants */
-            }
-            const mr_pq_field *field = &t->set.fields[f].field;
-            const uint8_t *from = numbers_of(own->vectors[t->places[f].column], field);
-            uint8_t *to = own->strip + (size_t)first * stride + t->places[f].offset;
-            if (from) {
-                size_t size = mr_dtype_size(field->type.dtype);
-                spread(from + (size_t)first * size, size, n, to, stride);
-            } else {
-                spread_true(n, to, stride);
-            }
+    mr_pq_strip strip = {.kernels = t->row_kernels, .row_bytes = plan->row_bytes};
+    for (int32_t f = plan->first_field; f < plan->first_field + plan->n_fields; f++) {
+        if (t->places[f].part < 0) {
+            continue; /* of a column between them that nobody wants */
         }
+        const mr_pq_field *field = &t->set.fields[f].field;
+        size_t size = mr_dtype_size(field->type.dtype);
+        strip.numbers[strip.n++] =
+            (mr_pq_number){t->places[f].offset, (int32_t)size,
+                           numbers_of(own->vectors[t->places[f].column], field), size};
+    }
+    mr_pq_strip_find_words(&strip);
+    mr_pq_strip_fill(&strip, own->strip, own->vectors[0]->n_rows);
+}
+
+/* ---- Vectors that batches share ---- */
+static mr_status share_vector(const table *t, part *own, mr_error *err) {
+    own->shared = mr_zalloc(1, sizeof *own->shared);
+    if (!own->shared) {
+        return mr_fail_memory(err, sizeof *own->shared);
+    }
+    atomic_init(&own->shared->users, 1);
+    own->shared->vector = own->vectors[0];
+    own->shared->memory = mr_recycler_ref(t->memory);
+    return MR_OK;
+}
+
+static void leave_vector(void *owner) {
+    shared_vector *shared = owner;
+    if (atomic_fetch_sub(&shared->users, 1) == 1) {
+        mr_pq_vector_free(shared->vector);
+        mr_recycler_unref(shared->memory);
+        mr_free(shared);
     }
 }
 
 static void drop_vectors(const part_plan *plan, part *own) {
+    if (own->shared) {
+        leave_vector(own->shared);
+        return;
+    }
     for (int32_t c = 0; own->vectors && c < plan->n; c++) {
         mr_pq_vector_free(own->vectors[c]);
         own->vectors[c] = NULL;
@@ -633,7 +674,7 @@ static void drop_vectors(const part_plan *plan, part *own) {
 static mr_status make_strip(const table *t, const part_plan *plan, part *own, mr_error *err) {
     const mr_allocator *memory = mr_recycler_allocator(t->memory);
     own->strip_bytes = (size_t)own->vectors[0]->n_rows * (size_t)plan->row_bytes + 1;
-    own->strip = memory->alloc(memory->user, own->strip_bytes, STRIP);
+    own->strip = memory->alloc(memory->user, own->strip_bytes, MR_PQ_STRIP);
     if (!own->strip) {
         return mr_fail_memory(err, own->strip_bytes);
     }
@@ -749,6 +790,9 @@ static mr_status unpack(const void *state, const mr_block *block, int32_t which,
     mr_status status = decode_columns(t, decoder, plan, block, own, err);
     give_decoder(t, decoder);
     MR_TRY(status);
+    if (plan->lent) {
+        MR_TRY(share_vector(t, own, err));
+    }
     return plan->row_bytes ? make_strip(t, plan, own, err) : finish_column(t, plan, own, err);
 }
 
@@ -867,8 +911,9 @@ static mr_status fill(const void *state, const mr_block *block, int64_t sample, 
     return MR_OK;
 }
 
-/* Rows that are gathered together: few enough that a line of the cache for each stays there. */
-enum { RUN = 256 };
+/* Rows that are gathered together: few enough that a line of the cache for each stays there. Of a
+ * strip some at a time are taken, and as many asked for that come this much later. */
+enum { RUN = 256, SOME_ROWS = 8, AHEAD = 32 };
 
 typedef struct row_run {
     const mr_block *const *blocks;
@@ -880,16 +925,10 @@ typedef struct row_run {
 } row_run;
 
 #define GATHER(type)                                                                               \
-    static void gather_##type(const row_run *run, int32_t offset, const mr_column *to) {           \
+    static void gather_##type(const row_run *run, const mr_column *to) {                           \
         char *at = to->data;                                                                       \
-        if (to->stride == sizeof(type)) {                                                          \
-            for (int64_t i = 0; i < run->n; i++) {                                                 \
-                memcpy(at + i * (int64_t)sizeof(type), run->at[i] + offset, sizeof(type));         \
-            }                                                                                      \
-            return;                                                                                \
-        }                                                                                          \
         for (int64_t i = 0; i < run->n; i++, at += to->stride) {                                   \
-            memcpy(at, run->at[i] + offset, sizeof(type));                                         \
+            memcpy(at, run->at[i], sizeof(type));                                                  \
         }                                                                                          \
     }
 GATHER(uint8_t)
@@ -897,28 +936,37 @@ GATHER(uint16_t)
 GATHER(uint32_t)
 GATHER(uint64_t)
 
-static void gather_numbers(const row_run *run, size_t size, int32_t offset, const mr_column *to) {
+static void gather_numbers(const row_run *run, size_t size, const mr_column *to) {
     switch (size) {
     case 1:
-        gather_uint8_t(run, offset, to);
+        gather_uint8_t(run, to);
         return;
     case 2:
-        gather_uint16_t(run, offset, to);
+        gather_uint16_t(run, to);
         return;
     case 4:
-        gather_uint32_t(run, offset, to);
+        gather_uint32_t(run, to);
         return;
     default:
-        gather_uint64_t(run, offset, to);
+        gather_uint64_t(run, to);
     }
 }
 
-/* Where the rows are, and asks for them: the misses of the cache then overlap. */
 static void find_in_strips(row_run *run, int32_t which, size_t row_bytes) {
     for (int64_t i = 0; i < run->n; i++) {
         const part *own = run->blocks[i]->parts[which];
         run->at[i] = own->strip + (size_t)run->numbers[i] * row_bytes;
-        __builtin_prefetch(run->at[i]);
+    }
+}
+
+/* The misses of the cache overlap, also with the work on rows before. */
+static void ask_for_rows(const row_run *run, int64_t from, size_t row_bytes) {
+    int64_t end = from + SOME_ROWS < run->n ? from + SOME_ROWS : run->n;
+    for (int64_t i = from; i < end; i++) {
+        for (size_t line = 0; line < row_bytes; line += 64) {
+            __builtin_prefetch(run->at[i] + line);
+        }
+        __builtin_prefetch(run->at[i] + row_bytes - 1);
     }
 }
 
@@ -982,7 +1030,7 @@ static mr_status gather_field(const table *t, int32_t field, row_run *run, const
         return MR_OK;
     }
     find_in_vectors(run, t->places[field].part, size);
-    gather_numbers(run, size, 0, to);
+    gather_numbers(run, size, to);
     return MR_OK;
 }
 
@@ -1019,21 +1067,49 @@ static bool copy_numbers(const table *t, const mr_block *block, int64_t row, int
     return others;
 }
 
+static void list_numbers(const table *t, int32_t which, const mr_column *columns, int64_t first,
+                         mr_pq_strip *strip) {
+    const part_plan *plan = &t->parts[which];
+    strip->kernels = t->row_kernels;
+    strip->row_bytes = plan->row_bytes;
+    strip->n = 0;
+    for (int32_t f = plan->first_field; f < plan->first_field + plan->n_fields; f++) {
+        const mr_column to = column_from(&columns[f], first);
+        if (t->places[f].part == which && to.data) {
+            size_t size = mr_dtype_size(t->set.fields[f].field.type.dtype);
+            strip->numbers[strip->n++] =
+                (mr_pq_number){t->places[f].offset, (int32_t)size, to.data, to.stride};
+        }
+    }
+    mr_pq_strip_find_words(strip);
+}
+
+static void gather_strip(const table *t, int32_t which, row_run *run, const mr_column *columns,
+                         int64_t first) {
+    size_t row_bytes = (size_t)t->parts[which].row_bytes;
+    mr_pq_strip strip;
+    find_in_strips(run, which, row_bytes);
+    for (int64_t i = 0; i < AHEAD; i += SOME_ROWS) {
+        ask_for_rows(run, i, row_bytes);
+    }
+    list_numbers(t, which, columns, first, &strip);
+    for (int64_t i = 0; i < run->n; i += SOME_ROWS) {
+        ask_for_rows(run, i + AHEAD, row_bytes);
+        mr_pq_strip_take(&strip, run->at + i, i, run->n - i < SOME_ROWS ? run->n - i : SOME_ROWS);
+    }
+}
+
 static mr_status gather_part(const table *t, int32_t which, row_run *run, const mr_column *columns,
                              int64_t first, mr_error *err) {
     const part_plan *plan = &t->parts[which];
     if (plan->row_bytes) {
-        find_in_strips(run, which, (size_t)plan->row_bytes);
+        gather_strip(t, which, run, columns, first);
+        return MR_OK;
     }
     for (int32_t f = plan->first_field; f < plan->first_field + plan->n_fields; f++) {
         const mr_column to = column_from(&columns[f], first);
-        if (t->places[f].part != which || (run->copied && is_copied(t, f, &to))) {
-            continue;
-        }
-        if (plan->row_bytes && to.data) {
-            gather_numbers(run, mr_dtype_size(t->set.fields[f].field.type.dtype),
-                           t->places[f].offset, &to);
-        } else if (!plan->row_bytes && (to.data || to.pieces)) {
+        if (t->places[f].part == which && (to.data || to.pieces) &&
+            !(run->copied && is_copied(t, f, &to))) {
             MR_TRY(gather_field(t, f, run, &to, err));
         }
     }
@@ -1125,6 +1201,31 @@ static mr_status gather(const void *state, const mr_block *const *blocks, const 
     return MR_OK;
 }
 
+/* ---- Lending ---- */
+static size_t row_size(const table *t, int32_t field) {
+    return (size_t)mr_type_bytes(&t->set.fields[field].field.type);
+}
+
+static bool lend(const void *state, const mr_block *block, int32_t field, int64_t sample, int64_t n,
+                 mr_loan *out) {
+    const table *t = state;
+    const mr_pq_set_group *group = &t->set.groups[block->number];
+    int32_t which = field < t->set.n_fields ? t->places[field].part : -1;
+    if (which < 0 || !t->parts[which].lent || t->parts[which].first_field != field || group->kept) {
+        return false;
+    }
+    shared_vector *shared = part_at(t, block, field)->shared;
+    int64_t row = sample - group->first;
+    uint8_t *at = (uint8_t *)shared->vector->values + (size_t)row * row_size(t, field);
+    if (shared->vector->ranges || row + n > shared->vector->n_rows ||
+        (uintptr_t)at % MR_ALIGN != 0) {
+        return false;
+    }
+    atomic_fetch_add_explicit(&shared->users, 1, memory_order_relaxed);
+    *out = (mr_loan){at, shared, leave_vector};
+    return true;
+}
+
 extern const mr_source_class mr_source_parquet;
 const mr_source_class mr_source_parquet = {
     MR_SOURCE_HEADER,
@@ -1159,4 +1260,5 @@ const mr_source_class mr_source_parquet = {
     .gather = gather,
     .identify = identify,
     .maps = maps,
+    .lend = lend,
 };

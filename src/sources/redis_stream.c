@@ -26,7 +26,7 @@
 #include "sources/redis_marks.h"
 
 enum { PART_BYTES = 1 << 20, MOST_ENTRIES = 4096, FIRST_ENTRIES = 16, BAD = 64, IDLE = 16 };
-enum { GLANCE = 20, FIRST_PAUSE = 50, LAST_PAUSE = 1000 }; /* milliseconds */
+enum { GLANCE = 20, FIRST_PAUSE = 50, LAST_PAUSE = 1000, WORTH_SAYING = 3000 }; /* milliseconds */
 static const int64_t MAX_REPLY = (int64_t)2 << 30;
 
 typedef struct params {
@@ -114,6 +114,8 @@ typedef struct partition {
     const char *key;
     mr_redis_cursor cursor; /* behind what was taken out of replies */
     bool is_placed, has_given;
+    bool said_empty;
+    int64_t empty_since;    /* milliseconds; 0: it is not known to be empty */
     redisReply *replies[2]; /* some of which was not given yet; NULL: none */
     mr_redis_part part;
     int64_t given;         /* of the part's entries */
@@ -132,6 +134,8 @@ typedef struct stream {
     mr_redis_line *line;
     int32_t asker;        /* whose answer is missing on the line */
     int64_t silent_since; /* milliseconds; -1: it answered */
+    mr_log log;           /* for what lasts */
+    bool said_silent;     /* since it answered last */
     int64_t asked_at, not_before, pause;
     int64_t connection; /* counts them */
 
@@ -169,12 +173,12 @@ static mr_status check(void *p, mr_error *err) {
 static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_error *err) {
     const params *own = p;
     stream *s = mr_zalloc(1, sizeof *s);
-    (void)wanted;
     if (!s) {
         return mr_fail_memory(err, sizeof *s);
     }
     *state = s;
     s->own = own;
+    s->log = *wanted->log;
     s->merge = (mr_merge){own->keys.n, own->quantum, own->from};
     s->silent_since = -1;
     atomic_flag_clear(&s->busy);
@@ -306,6 +310,39 @@ static void ask_next(stream *s, int32_t number) {
     ask(s->line, p->key, p->checks ? mr_redis_id_earlier(last) : last, p->asked);
 }
 
+/* ---- What lasts is said, once ---- */
+static bool is_worth_saying(const stream *s, int64_t since) {
+    double half = 500 * s->own->patience; /* before patience is over, in any case */
+    return s->log.write &&
+           (double)(now_ms() - since) >= (half < WORTH_SAYING ? half : WORTH_SAYING);
+}
+
+static void say_silent(stream *s, const mr_error *failure) {
+    char text[sizeof failure->text + 100];
+    if (!s->said_silent && is_worth_saying(s, s->silent_since)) {
+        snprintf(text, sizeof text, "waiting: %s; it is tried again for %g s in all (patience)",
+                 failure->text, s->own->patience);
+        s->said_silent = true;
+        s->log.write(s->log.user, text);
+    }
+}
+
+/* A key that is spelled wrong looks like one that nobody has written to yet. */
+static void say_empty(stream *s, partition *p) {
+    char text[400];
+    if (p->said_empty || p->has_given || p->part.facts.added > 0) {
+        return;
+    }
+    p->empty_since = p->empty_since ? p->empty_since : now_ms();
+    if (is_worth_saying(s, p->empty_since)) {
+        snprintf(text, sizeof text,
+                 "waiting: the key %.100s has no entries yet on the Redis server %.150s", p->key,
+                 mr_redis_line_name(s->line));
+        p->said_empty = true;
+        s->log.write(s->log.user, text);
+    }
+}
+
 /* A server that is away is asked again after a while, for as long as patience lasts. */
 static mr_status bear(stream *s, const mr_error *failure, mr_error *err) {
     int64_t now = now_ms(), *wanted = &s->partitions[s->asker].wanted;
@@ -315,6 +352,7 @@ static mr_status bear(stream *s, const mr_error *failure, mr_error *err) {
     s->pause = s->pause == 0 ? FIRST_PAUSE : 2 * s->pause < LAST_PAUSE ? 2 * s->pause : LAST_PAUSE;
     s->not_before = now + s->pause;
     if ((double)(now - s->silent_since) < 1000 * s->own->patience) {
+        say_silent(s, failure);
         return MR_LATER;
     }
     if (err) {
@@ -340,6 +378,7 @@ static mr_status hear_nothing(stream *s, mr_error *err) {
 
 static void hear(stream *s) {
     s->silent_since = -1;
+    s->said_silent = false;
     s->pause = 0;
 }
 
@@ -499,13 +538,14 @@ static mr_status fail_trimmed(const partition *p, int64_t number, mr_error *err)
 }
 
 /* A run that begins must find its first entry; one that was overtaken counts what it missed. */
-static mr_status look_at_reply(const stream *s, partition *p, int64_t number, mr_error *err) {
+static mr_status look_at_reply(stream *s, partition *p, int64_t number, mr_error *err) {
     bool checks = p->checks;
     memcpy(p->replies, p->coming, sizeof p->replies);
     memset(p->coming, 0, sizeof p->coming);
     p->given = 0;
     MR_TRY(mr_redis_part_read(p->replies, p->key, p->asked, checks, &p->cursor, &p->part, err));
     p->connection = s->connection;
+    say_empty(s, p);
     return !p->has_given && p->part.facts.added - p->part.facts.length > number
                ? fail_trimmed(p, number, err)
                : MR_OK;

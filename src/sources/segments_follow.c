@@ -173,5 +173,11 @@ mr_status mr_segments_follow_oldest(const mr_segments_follow *follow, int32_t pa
 mr_status mr_segments_follow_newest(const mr_segments_follow *follow, int32_t partition,
                                     int64_t *number, mr_error *err) {
     int64_t first = 0;
-    return mr_stream_bounds(follow->folder.path, (uint32_t)partition, &first, number, err);
+    mr_status status =
+        mr_stream_bounds(follow->folder.path, (uint32_t)partition, &first, number, err);
+    if (status == MR_E_NOT_FOUND) { /* nobody has written to it yet */
+        *number = 0;
+        return MR_OK;
+    }
+    return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_index.h - where the samples of a shard begin, in a file beside it, as DALI's tools write
  * them: wds2idx for tar, tfrecord2idx for TFRecord. An index that is older than its shard, or does
- * not add up to its size, is not used, and said aloud. */
+ * not add up to its size, is not used, and the log says so. */
 #ifndef MR_SOURCES_SHARD_INDEX_H
 #define MR_SOURCES_SHARD_INDEX_H
 

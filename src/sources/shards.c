@@ -328,8 +328,8 @@ mr_status mr_shards_open(mr_shards *s, const mr_shards_config *config, mr_error 
     MR_TRY(open_all(s, config, err));
     unmap(s);
     if (s->n_samples == 0) {
-        mr_fail(err, MR_E_NOT_FOUND, "no samples");
-        return mr_shard_blame(MR_E_NOT_FOUND, s->v[0].path, -1, err);
+        mr_fail(err, MR_E_PARAM, "no samples");
+        return mr_shard_blame(MR_E_PARAM, s->v[0].path, -1, err);
     }
     make_fingerprint(s);
     return s->mapped || s->single ? MR_OK : cut_into_blocks(s, config->block_bytes, err);

@@ -209,7 +209,7 @@ static mr_status look(params *p, const mr_shard_head *head, mr_error *err) {
     mr_error ignored = MR_ERROR_INIT;
     mr_status status = mr_tfrecord_next(head->data, head->size, 0, &bytes, err);
     if (status == MR_END) {
-        return mr_fail(err, MR_E_NOT_FOUND, "the file has no records");
+        return mr_fail(err, MR_E_PARAM, "the file has no records");
     }
     MR_TRY(status);
     MR_TRY(mr_tfrecord_verify(head->data + MR_TFRECORD_HEAD, (size_t)bytes, err));

@@ -323,9 +323,9 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
     t->window = (size_t)t->params->length * each;
     t->stride = t->params->stride ? (size_t)t->params->stride * each : t->window;
     if (t->n_samples == 0) {
-        mr_fail(err, MR_E_NOT_FOUND, "there are fewer than %lld tokens in a row",
+        mr_fail(err, MR_E_PARAM, "there are fewer than %lld tokens in a row",
                 (long long)t->params->length + t->params->labels);
-        return blame(MR_E_NOT_FOUND, t->paths.v[0], err);
+        return blame(MR_E_PARAM, t->paths.v[0], err);
     }
     return MR_OK;
 }

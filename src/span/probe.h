@@ -41,7 +41,7 @@ static inline void mr_mark_clear(mr_mark *mark) {
 
 /* ---- Probes of one thread ---- */
 enum {
-    MR_PROBE_PERIOD = 5025125, /* ns of CPU time: 199 a second, in step with nothing. A probe costs
+    MR_PROBE_PERIOD = 5025125, /* ns of CPU time: 199 a second, a prime number. A probe costs
                                   16 us in a virtual machine, nearly all of it the interrupt */
     MR_PROBE_STACK = 4096      /* bytes from the stack pointer on that are looked for marks */
 };

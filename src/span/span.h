@@ -31,8 +31,9 @@
     X(MR_SPAN_STORE_WAIT, "store_wait", 's', "a worker waits for another to fill the store")       \
     X(MR_SPAN_START, "start", 'b', "worker processes are started")                                 \
     X(MR_SPAN_WAIT_PEER, "wait_peer", 's', "a worker waits for bytes from another node or rank")   \
-    X(MR_SPAN_RECEIVE, "receive", 's', "bytes from another rank, from asking to having them")      \
-    X(MR_SPAN_SEND, "send", 's', "bytes on their way to another rank")                             \
+    X(MR_SPAN_RECEIVE, "receive", 's',                                                             \
+      "bytes from another rank or a fabric's server, from asking to having them")                  \
+    X(MR_SPAN_SEND, "send", 's', "bytes on their way to another rank or a fabric's server")        \
     X(MR_SPAN_REQUEST_WAIT, "request_wait", 's',                                                   \
       "bytes of an object, from asking for them to sending the request that brings them")          \
     X(MR_SPAN_FIRST_BYTE, "first_byte", 's', "a request, from sending it to its first byte")       \

@@ -138,7 +138,30 @@ static void count_lap(mr_track *track, int32_t line) {
     track->lap = mr_track_now(track); /* counting is not part of what comes next */
 }
 
-/* ---- A sample's stopwatch ---- */
+/* Not the first visit: the batches before it are still to be made. */
+void mr_track_enter(mr_track *track) {
+    track->counting = track->spans && track->turn++ % MR_TRACK_VISIT_EVERY == 1;
+    if (track->counting) {
+        mr_counters_read(&track->counters, &track->at_lap);
+    }
+}
+
+void mr_track_leave(mr_track *track) {
+    if (track->counting) {
+        count_lap(track, MR_SPAN_WAIT_BATCH);
+        track->counting = false;
+    }
+}
+
+void mr_track_usage(const mr_track *track, mr_counts *out) {
+    const mr_line_counts *visits = &track->counts[MR_SPAN_WAIT_BATCH];
+    *out = track->usage;
+    for (int i = 0; i < MR_COUNTERS && visits->n > 0; i++) {
+        out->v[i] = visits->sum.v[i] * (int64_t)track->turn / visits->n;
+    }
+}
+
+/* ---- Timing a sample ---- */
 void mr_track_begin(mr_track *track, int64_t sample, uint32_t batch) {
     uint32_t turn = track->turn++;
     track->timed = track->spans || turn % track->every == 0;

@@ -21,7 +21,7 @@
 /* A line of the table, as one thread sees it. Bucket b counts times of 2^b to 2^(b+1) - 1 ticks. */
 typedef struct mr_tally {
     _Atomic uint64_t count; /* how often it happened */
-    _Atomic uint64_t timed; /* how often a clock was held beside it; the rest is about those */
+    _Atomic uint64_t timed; /* how often it was timed; the rest is about those */
     _Atomic uint64_t ticks, bytes_in, bytes_out;
     _Atomic uint64_t fused,
         fused_ticks; /* of an op: fused runs that began with it and were timed */
@@ -69,7 +69,7 @@ typedef struct mr_track {
 /* Fused ops are looked into once in so many samples, and counters are read once in so many: timing
  * every row of every image, or two system calls around every op, would cost more than the shares
  * are worth. */
-enum { MR_TRACK_INSIDE_EVERY = 16, MR_TRACK_COUNT_EVERY = 64 };
+enum { MR_TRACK_INSIDE_EVERY = 16, MR_TRACK_COUNT_EVERY = 64, MR_TRACK_VISIT_EVERY = 16 };
 
 /* Lines: one for each kind, then one for each op. */
 static inline int32_t mr_line_of_op(int32_t op) {
@@ -99,7 +99,15 @@ void mr_track_op(mr_track *track, int32_t op, uint64_t begun, int64_t batch, siz
 void mr_track_attach(mr_track *track);
 void mr_track_detach(mr_track *track);
 
-/* A sample's stopwatch: begin, a lap after each part of its way, end. */
+/* The consumer's thread is the program's, and only its time inside of the loader counts: between
+ * enter and leave. While a trace is written one visit in MR_TRACK_VISIT_EVERY is counted. */
+void mr_track_enter(mr_track *track);
+void mr_track_leave(mr_track *track);
+
+/* What all visits used, as far as those say that were counted; else the thread's usage. */
+void mr_track_usage(const mr_track *track, mr_counts *out);
+
+/* Timing a sample: begin, a lap after each part of its way, end. */
 void mr_track_begin(mr_track *track, int64_t sample, uint32_t batch);
 void mr_track_lap(mr_track *track, mr_span_kind kind, int32_t op, int32_t n_ops, size_t bytes_in,
                   size_t bytes_out);

@@ -32,7 +32,7 @@ static int set_lock(int claims, const mr_store_key *key, short kind) {
     return done == 0 ? 0 : errno;
 }
 
-/* A lock that cannot be had for another reason than its owner is worth less than the sample. */
+/* Where locking fails for another reason than an owner, the sample is made without a claim. */
 bool mr_claim_take(int claims, const mr_store_key *key) {
     int failed = set_lock(claims, key, F_WRLCK);
     return failed != EAGAIN && failed != EACCES;

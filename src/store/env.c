@@ -36,6 +36,12 @@ struct mr_env_reader {
 enum { TURN = 16 }; /* byte of the list of users, beyond those that place.c locks */
 enum { READERS = MR_ENV_LOCK_BYTES / 64 - 8 }; /* threads of all processes together */
 
+/* Of two kinds of keys the longer; shorter ones end with zeros here. */
+typedef struct last_key {
+    unsigned char bytes[MR_KEY_BYTES];
+    size_t size; /* 0: there is none yet */
+} last_key;
+
 /* ---- Guarded calls of LMDB: it reads the mapped file itself ---- */
 typedef struct call {
     MDB_env *lmdb;
@@ -44,6 +50,7 @@ typedef struct call {
     MDB_cursor *cursor;
     MDB_val key, data;
     MDB_cursor_op op;
+    last_key last; /* do_next: where the walk is */
     unsigned flags;
     int result;
     size_t page;
@@ -55,9 +62,27 @@ static void do_get(void *user) {
     c->result = mdb_get(c->txn, c->dbi, &c->key, &c->data);
 }
 
-static void do_cursor_get(void *user) {
+/* Whether a key comes after the last one, whose place it takes. */
+static bool is_later(last_key *last, const MDB_val *key) {
+    size_t common = key->mv_size < last->size ? key->mv_size : last->size;
+    if (key->mv_size > sizeof last->bytes) {
+        return false;
+    }
+    int order = memcmp(last->bytes, key->mv_data, common);
+    bool later = order < 0 || (order == 0 && last->size < key->mv_size);
+    memcpy(last->bytes, key->mv_data, key->mv_size);
+    last->size = key->mv_size;
+    return later;
+}
+
+/* From key to key: where pages lead to each other in a circle, or several ways to one page, a walk
+ * would hardly end; but keys that ascend come once. */
+static void do_next(void *user) {
     call *c = user;
     c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
+    if (c->result == 0 && !is_later(&c->last, &c->key)) {
+        c->result = MDB_CORRUPTED;
+    }
 }
 
 static void do_begin(void *user) {
@@ -169,13 +194,26 @@ static bool is_sound_list(const MDB_val *data, size_t last_page) {
     return sound;
 }
 
+/* Lists are filed under numbers that ascend. */
+static bool is_later_list(size_t *last, const MDB_val *key) {
+    size_t number = 0;
+    if (key->mv_size == sizeof number) {
+        memcpy(&number, key->mv_data, sizeof number);
+    }
+    bool later = number > *last;
+    *last = number;
+    return later;
+}
+
 static void look_at_lists(void *user) {
     call *c = user;
     MDB_envinfo info;
+    size_t last = 0;
     c->result = mdb_env_info(c->lmdb, &info);
     for (c->op = MDB_FIRST; c->result == 0; c->op = MDB_NEXT) {
         c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
-        if (c->result == 0 && !is_sound_list(&c->data, info.me_last_pgno)) {
+        if (c->result == 0 &&
+            !(is_later_list(&last, &c->key) && is_sound_list(&c->data, info.me_last_pgno))) {
             c->result = MDB_CORRUPTED;
         } else if (c->result == 0) {
             c->unused_pages += *(const size_t *)c->data.mv_data;
@@ -199,7 +237,7 @@ static void look_at_tree(void *user) {
     call *c = user;
     uintptr_t seen = 0;
     for (c->op = MDB_FIRST; c->result == 0; c->op = MDB_NEXT) {
-        c->result = mdb_cursor_get(c->cursor, &c->key, &c->data, c->op);
+        do_next(c);
         if (c->result != 0) {
             break;
         }
@@ -590,7 +628,7 @@ mr_status mr_env_walk(mr_env *env, mr_env_visit *visit, void *user, mr_error *er
     int code = begin(env, MDB_RDONLY, &txn);
     code = code ? code : mdb_cursor_open(txn, env->dbi, &c.cursor);
     bool more = true;
-    while (code == 0 && more && (code = guarded(env, do_cursor_get, &c)) == 0) {
+    while (code == 0 && more && (code = guarded(env, do_next, &c)) == 0) {
         mr_store_key key;
         if (c.key.mv_size == sizeof key) {
             more = mr_guard_copy(&key, c.key.mv_data, sizeof key) &&

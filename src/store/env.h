@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* env.h - the index of a store, in LMDB: where the values lie (segment.h), and notes about
- * pipelines. All processes of the machine read it without locks, and it survives the death of any
- * of them. Knows keys and small values, not what they mean.
+ * pipelines. All processes of the machine read it without locks, and it is whole whichever
+ * of them is killed. Knows keys and small values, not what they mean.
  *
  * Two kinds of keys: values (MR_KEY_BYTES long) and notes (shorter; one per pipeline). Reading is
  * guarded (guard.h); writing is not, since nothing may jump out of the middle of a change: what can

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.h - touching mapped files without dying of it.
+/* guard.h - reading mapped files whose pages may be gone.
  *
  * A bad sector or a file cut short under a memory map is not an error code but SIGBUS, and damage
  * that leads beyond the map is SIGSEGV. While a store is open, a handler for both is installed; a

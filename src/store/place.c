@@ -3,6 +3,7 @@
 #include "store/place.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -145,6 +146,54 @@ static bool is_empty(const mr_place *place) {
     return empty;
 }
 
+/* Whether a file is a segment by its name and by how it begins: others' files may end so, too. */
+static bool is_segment(const mr_place *place, const char *name) {
+    enum { DIGITS = 16 };
+    uint32_t magic = 0;
+    if (strspn(name, "0123456789abcdef") != DIGITS || strcmp(name + DIGITS, ".seg") != 0) {
+        return false;
+    }
+    int fd = openat(place->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    struct stat info;
+    bool is_one = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+                  read(fd, &magic, sizeof magic) == (ssize_t)sizeof magic &&
+                  le32toh(magic) == MR_SEGMENT_MAGIC;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is_one;
+}
+
+static bool is_beside_segments(const char *name) {
+    static const char *const names[] = {".",        "..",      "claims",  "use",
+                                        "unsynced", INDEX_BAD, INDEX_SUM, MR_INDEX_FILE};
+    bool is_one =
+        strncmp(name, NEW_FILE, strlen(NEW_FILE)) == 0 || strcmp(name, MR_INDEX_FILE "-lock") == 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !is_one; i++) {
+        is_one = strcmp(name, names[i]) == 0;
+    }
+    return is_one;
+}
+
+/* Somebody removed the folder while a process wrote into it: what that wrote behind the remover's
+ * back is left, and nothing of others. */
+static bool is_left_of_a_store(const mr_place *place) {
+    int fd = openat(place->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = fd >= 0 ? fdopendir(fd) : NULL;
+    bool alone = listing != NULL, has_segment = false;
+    for (struct dirent *entry; alone && (entry = readdir(listing)) != NULL;) {
+        bool segment = is_segment(place, entry->d_name);
+        has_segment = has_segment || segment;
+        alone = segment || is_beside_segments(entry->d_name);
+    }
+    if (listing) {
+        closedir(listing);
+    } else if (fd >= 0) {
+        close(fd);
+    }
+    return alone && has_segment;
+}
+
 /* What killed processes had begun to write. */
 static void remove_unfinished(const mr_place *place) {
     DIR *listing = opendir(place->path);
@@ -197,7 +246,8 @@ static mr_status make_private(mr_place *place, mr_error *err) {
     place->group = place->group || (is_a_store(place) && (info.st_mode & 0070) == 0070);
     unsigned mode = folder_mode(place->group);
     MR_TRY(check_owner(place, &info, err));
-    if (!is_a_store(place) && !is_empty(place) && !is_a_store(place)) { /* became one meanwhile */
+    if (!is_a_store(place) && !is_empty(place) && !is_left_of_a_store(place) &&
+        !is_a_store(place)) { /* became one meanwhile */
         mr_fail(err, MR_E_PARAM, "the folder %s has other files in it", place->path);
         mr_hint(err, "give the cache a folder of its own");
         return MR_E_PARAM;

@@ -22,8 +22,7 @@
 
 enum { FRAME = MR_FRAME_BYTES, ALIGN = 64, PAGE = 4096, WRITERS = 4, FORMAT = 1 };
 enum { UNIT = 4096, ALL = 65536 };
-#define SEGMENT_MAGIC 0x6765534du /* "MSeg" */
-#define FRAME_MAGIC 0x6172464du   /* "MFra" */
+#define FRAME_MAGIC 0x6172464du /* "MFra" */
 
 /* ---- What lies on disk ---- */
 typedef struct segment_head {
@@ -84,7 +83,7 @@ static void make_frame(const mr_segment_item *item, uint64_t sum, frame_head *he
 
 static bool read_segment_head(int fd, segment_head *head) {
     return pread(fd, head, sizeof *head, 0) == (ssize_t)sizeof *head &&
-           le32toh(head->magic) == SEGMENT_MAGIC && le32toh(head->format) == FORMAT &&
+           le32toh(head->magic) == MR_SEGMENT_MAGIC && le32toh(head->format) == FORMAT &&
            le64toh(head->check) == check_of(head);
 }
 
@@ -586,7 +585,7 @@ static int64_t charged_bytes(const mr_segment_info *list, size_t n, int64_t targ
 }
 
 static bool write_head(int fd, const unsigned char prefix[8]) {
-    segment_head head = {.magic = htole32(SEGMENT_MAGIC), .format = htole32(FORMAT)};
+    segment_head head = {.magic = htole32(MR_SEGMENT_MAGIC), .format = htole32(FORMAT)};
     memcpy(head.prefix, prefix, sizeof head.prefix);
     head.check = htole64(check_of(&head));
     ssize_t n = pwrite(fd, &head, sizeof head, 0);
@@ -703,7 +702,8 @@ static bool write_frame(writer *w, const mr_segment_item *item, const frame_head
     return n == (ssize_t)total;
 }
 
-/* In pieces worth a disk's while, so that a later sync has little to wait for. */
+/* In pieces so large that a disk writes them at its full rate; a later sync then has little to
+ * wait for. */
 static void start_writeback(writer *w, int64_t written) {
     const int64_t piece = 16 << 20;
     w->written += written;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "core/number.h"
 
 mr_status mr_make_text(char **out, mr_text_writer *write, const void *context, mr_error *err) {
     char *bytes = NULL;
@@ -13,7 +14,9 @@ mr_status mr_make_text(char **out, mr_text_writer *write, const void *context, m
     if (!memory) {
         return mr_fail_memory(err, 4096);
     }
+    mr_point point = mr_point_begin();
     mr_status status = write(memory, context, err);
+    mr_point_end(point);
     bool lost = ferror(memory) != 0;
     lost = fclose(memory) != 0 || lost || !bytes; /* glibc does not tell of the last realloc */
     status = status == MR_OK && lost ? mr_fail_memory(err, size) : status;

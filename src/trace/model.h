@@ -6,7 +6,8 @@
  * goes at the lowest. The rates come from what was measured:
  *
  *     threads    min(threads, CPUs) / time of a thread per sample, waiting left out
- *     CPUs       CPUs / CPU time of all threads per sample, those that read and deliver included
+ *     CPUs       CPUs / CPU time of all threads per sample, those that read and the consumer's in
+ *                next() included
  *     host lock  1 / time under the lock per sample
  *     storage    reads in flight / time of a read (Little's law: the most it has shown to give),
  *                times the samples that a read brings; of servers, requests in flight / time of a
@@ -62,6 +63,7 @@ typedef struct mr_figures {
     double wait_peer;         /* in wait_read: for bytes of other nodes and ranks */
     double cpu;               /* CPU time of all workers, or -1 */
     double readers_cpu;       /* CPU time of the threads that read */
+    double consumer_cpu;      /* CPU time of the consumer inside of the loader; 0: not known */
     double preempted, paused; /* how often workers were taken off a CPU, and left it themselves */
     double major_faults;      /* pages read back from disk */
 
@@ -103,7 +105,10 @@ typedef struct mr_figures {
     double start;    /* part of `wait`, for that and for the first batch after it */
     double absent; /* of all workers: between the end of one and the start of the next, or while the
                       program that makes samples itself does other things */
-    double handover; /* part of `wait`, for batches that were ready */
+    double handover;   /* part of `wait`, for batches that were ready */
+    double pinning;    /* of the program: batches are copied to memory that is pinned */
+    double beside;     /* CPU time of the program's other threads during `wait` */
+    double disk_bytes; /* that its workers had to get from a disk */
 
     const mr_op_figure *ops;
     int32_t n_ops;
@@ -128,6 +133,10 @@ typedef struct mr_cached {
 
 /* Another number of threads in place of the run's; 0: the run's own. */
 mr_model mr_model_make(const mr_figures *figures, int32_t threads);
+
+/* The rate with so many threads: what the run stayed below its own lowest station by, it stays
+ * below theirs. */
+double mr_model_threads(const mr_figures *figures, int32_t threads);
 
 /* With a full cache after so many ops; where the run's pipeline has a cache, after those before it.
  * False: there can be none, or the trace does not tell. */

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "codecs/codec.h"
+#include "core/base64.h"
 #include "core/error.h"
 #include "core/memory.h"
-#include "core/registry.h"
 #include "io/file.h"
 #include "kernels/kernels.h"
 #include "trace/page.h"
@@ -25,25 +25,15 @@ enum { THUMBS = 24, THUMB_SIDE = 72, LARGEST_FILE = 64000000, MOST_PIXELS = 8947
 
 /* ---- Data URLs ---- */
 static json_t *data_url(const unsigned char *bytes, size_t n) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     static const char start[] = "data:image/png;base64,";
-    char *text = malloc(sizeof start + (n + 2) / 3 * 4);
+    size_t before = sizeof start - 1, letters = mr_base64_length(n);
+    char *text = malloc(before + letters);
     if (!text) {
         return NULL;
     }
-    memcpy(text, start, sizeof start);
-    char *at = text + sizeof start - 1;
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t word = (uint32_t)bytes[i] << 16;
-        word |= i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0;
-        word |= i + 2 < n ? bytes[i + 2] : 0;
-        *at++ = digits[word >> 18];
-        *at++ = digits[word >> 12 & 63];
-        *at++ = (char)(i + 1 < n ? digits[word >> 6 & 63] : '=');
-        *at++ = (char)(i + 2 < n ? digits[word & 63] : '=');
-    }
-    *at = '\0';
-    json_t *url = json_string(text);
+    memcpy(text, start, before);
+    mr_base64_encode(bytes, n, text + before);
+    json_t *url = json_stringn(text, before + letters);
     free(text);
     return url;
 }
@@ -67,30 +57,20 @@ static json_t *png_of(const picture *image) {
     return url;
 }
 
-static const mr_codec *codec_of(const uint8_t *bytes, size_t size) {
-    for (int32_t i = 0; i < mr_n_codecs(); i++) {
-        if (mr_codec_at(i)->sniff(bytes, size)) {
-            return mr_codec_at(i);
-        }
-    }
-    return NULL;
-}
-
 static bool decode(mr_call *call, const uint8_t *bytes, size_t size, picture *out) {
-    const mr_codec *codec = codec_of(bytes, size);
-    mr_image_header header = {0};
-    if (!codec || codec->header(bytes, size, MOST_PIXELS, true, &header, NULL) < 0) {
+    mr_image_file file = {.bytes = bytes, .size = size};
+    if (mr_image_file_open(&file, MOST_PIXELS, true, NULL) != MR_OK) {
         return false;
     }
-    *out = (picture){mr_scratch(call, (size_t)(3 * header.width * header.height)), header.width,
-                     header.height};
-    const mr_decode_request request = {.width = header.width,
-                                       .height = header.height,
+    int64_t width = file.header.width, height = file.header.height;
+    *out = (picture){mr_scratch(call, (size_t)(3 * width * height)), width, height};
+    const mr_decode_request request = {.width = width,
+                                       .height = height,
                                        .channels = 3,
                                        .lenient = true,
                                        .out = out->pixels,
                                        .call = call};
-    return out->pixels && codec->decode(bytes, size, &request, NULL) == MR_OK;
+    return out->pixels && mr_image_file_decode(&file, &request, NULL) == MR_OK;
 }
 
 /* The longer side becomes THUMB_SIDE. */

@@ -529,6 +529,8 @@ static void set_ops(builder *b, mr_figures *f) {
     bool locked = s->kinds[MR_SPAN_WAIT_HOST].count > 0; /* not so in processes of their own */
     f->cpu = cpu > 0 ? cpu * part : -1;
     f->readers_cpu = fmax(usage_sum(s->trace, "reader", "cpu_ns"), 0) * ns * part;
+    f->consumer_cpu = fmax(usage_sum(s->trace, "consumer", "cpu_ns"), 0) * ns *
+                      mr_divide(f->batches, (double)s->batches);
     f->preempted = fmax(usage_sum(s->trace, "worker", "preempted"), 0) * part;
     f->paused = fmax(usage_sum(s->trace, "worker", "waits"), 0) * part;
     f->major_faults = fmax(usage_sum(s->trace, "worker", "major_faults"), 0) * part;
@@ -549,6 +551,10 @@ static void set_ops(builder *b, mr_figures *f) {
     }
     f->ops = b->ops;
     f->n_ops = s->trace->n_ops;
+}
+
+static double number_of(const json_t *object, const char *name) {
+    return (double)json_integer_value(json_object_get(object, name));
 }
 
 /* ---- Loaders of others ---- */
@@ -577,11 +583,19 @@ static void add_absence(builder *b, const mr_time_span *span, int32_t track) {
 static double handover(const mr_summary *s, double from) {
     double sum = 0;
     for (int64_t i = 0; i < s->n_per_batch; i++) {
-        const mr_batch_times *batch = &s->per_batch[i];
-        bool counted = batch->seen && batch->ready > 0 && batch->taken > from;
-        sum += counted ? fmax(batch->taken - fmax(batch->ready, batch->asked), 0) : 0;
+        sum += s->per_batch[i].taken > from ? mr_batch_handover(&s->per_batch[i]) : 0;
     }
     return sum;
+}
+
+/* Known for the whole run; the steady part has its share of them. */
+static void set_program(const builder *b, mr_figures *f) {
+    const json_t *end = b->s->trace->end;
+    const double work = b->s->kinds[MR_SPAN_SAMPLE].total;
+    const double wait = b->s->kinds[MR_SPAN_WAIT_BATCH].total;
+    f->disk_bytes = number_of(end, "disk_bytes") * mr_divide(f->work, work);
+    f->beside = number_of(end, "beside_ns") * ns * mr_divide(f->wait, wait);
+    f->pinning = number_of(end, "pinning_ns") * ns * mr_divide(f->batches, (double)b->s->batches);
 }
 
 static void set_foreign(builder *b, mr_figures *f) {
@@ -592,16 +606,13 @@ static void set_foreign(builder *b, mr_figures *f) {
         f->workers = (int32_t)mr_trace_setup(trace, "workers");
         f->persistent = json_is_true(json_object_get(setup, "persistent"));
         f->handover = f->workers > 0 ? handover(b->s, b->from) : 0;
+        set_program(b, f);
         f->cpu = f->workers > 0 ? f->cpu : -1; /* the program's own thread does other things too */
         walk(b, add_start);
         memset(b->waited, 0, (size_t)trace->n_tracks * sizeof *b->waited);
         walk(b, add_absence);
         f->absent += f->workers > 0 ? 0 : f->consume;
     }
-}
-
-static double number_of(const json_t *object, const char *name) {
-    return (double)json_integer_value(json_object_get(object, name));
 }
 
 static void set_stream(mr_figures *f, const json_t *stream) {

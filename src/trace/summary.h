@@ -3,6 +3,8 @@
 #ifndef MR_TRACE_SUMMARY_H
 #define MR_TRACE_SUMMARY_H
 
+#include <math.h>
+
 #include "trace/functions.h"
 #include "trace/reader.h"
 #include "trace/verdict.h"
@@ -37,6 +39,13 @@ typedef struct mr_batch_times {
     double worst;   /* its longest sample */
     int64_t samples;
 } mr_batch_times;
+
+/* How long it was both ready and wanted until it was there: on its way between processes, where
+ * workers are some. */
+static inline double mr_batch_handover(const mr_batch_times *batch) {
+    bool known = batch->seen && batch->ready > 0;
+    return known ? fmax(batch->taken - fmax(batch->ready, batch->asked), 0) : 0;
+}
 
 typedef struct mr_slow {
     double seconds;

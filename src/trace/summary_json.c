@@ -167,7 +167,7 @@ static json_t *batches_json(const mr_summary *s, bool *lost) {
 }
 
 static json_t *batch_totals_json(const mr_summary *s, bool *lost) {
-    double work = 0, wait = 0, delay = 0, consume = 0, span = 0;
+    double work = 0, wait = 0, delay = 0, consume = 0, span = 0, handover = 0;
     for (int64_t i = 0; i < s->n_per_batch; i++) {
         const mr_batch_times *b = &s->per_batch[i];
         if (b->seen) {
@@ -176,6 +176,7 @@ static json_t *batch_totals_json(const mr_summary *s, bool *lost) {
             consume += b->consume;
             delay += fmax(b->taken - b->ready, 0);
             span += fmax(b->ready - b->begun, 0);
+            handover += mr_batch_handover(b);
         }
     }
     double n = s->batches > 0 ? (double)s->batches : 1;
@@ -185,6 +186,9 @@ static json_t *batch_totals_json(const mr_summary *s, bool *lost) {
     set(object, "mean_delay", delay / n, lost);
     set(object, "mean_consume", consume / n, lost);
     set(object, "mean_making", span / n, lost);
+    if (s->figures.workers > 0) {
+        set(object, "mean_handover", handover / n, lost);
+    }
     set_count(object, "overtaken", s->overtaken, lost);
     return object;
 }
@@ -239,9 +243,9 @@ static json_t *heat_json(const mr_summary *s, bool *lost) {
 static json_t *model_json(const mr_figures *f, bool *lost) {
     json_t *array = json_array();
     for (int32_t n = 1; n <= 2 * f->cpus && n <= 64; n *= 2) {
-        mr_model model = mr_model_make(f, n);
-        mr_json_append(array, json_pack("{s:i, s:o}", "threads", n, "rate", number(model.rate)),
-                       lost);
+        mr_json_append(
+            array, json_pack("{s:i, s:o}", "threads", n, "rate", number(mr_model_threads(f, n))),
+            lost);
     }
     return array;
 }
@@ -301,6 +305,18 @@ static void set_requests(json_t *object, const mr_figures *f, bool *lost) {
     set(object, "twice_the_requests", mr_model_requests(f, 2 * f->requests_in_flight), lost);
 }
 
+/* Of loaders of others. */
+static void set_foreign(json_t *object, const mr_figures *f, bool *lost) {
+    set(object, "workers", f->workers, lost);
+    set(object, "starts", f->starts, lost);
+    set(object, "start", f->start, lost);
+    set(object, "absent", f->absent, lost);
+    set(object, "handover", f->handover, lost);
+    set(object, "pinning", f->pinning, lost);
+    set(object, "beside", f->beside, lost);
+    set(object, "disk_bytes", f->disk_bytes, lost);
+}
+
 static json_t *figures_json(const mr_figures *f, bool *lost) {
     json_t *object = json_object();
     set(object, "seconds", f->seconds, lost);
@@ -323,6 +339,9 @@ static json_t *figures_json(const mr_figures *f, bool *lost) {
     if (f->requests > 0) {
         set_requests(object, f, lost);
     }
+    if (f->foreign) {
+        set_foreign(object, f, lost);
+    }
     return object;
 }
 
@@ -333,6 +352,14 @@ static void set_translation(json_t *object, const mr_summary *s, bool *lost) {
         set(translation, "rate", as.rate, lost);
         set(translation, "times", as.times, lost);
         mr_json_set(object, "translation", translation, lost);
+    }
+}
+
+/* As the run's last word has it, if it does. */
+static void copy_of_end(json_t *object, const mr_summary *s, const char *name, bool *lost) {
+    json_t *part = json_object_get(s->trace->end, name);
+    if (part) {
+        mr_json_set(object, name, json_deep_copy(part), lost);
     }
 }
 
@@ -358,10 +385,8 @@ json_t *mr_summary_json(const mr_summary *s) {
         set_count(object, "dropped", s->trace->dropped, &lost);
         set_count(object, "skipped", s->skipped, &lost);
         set_count(object, "damaged", s->unsound, &lost);
-        json_t *stream = json_object_get(s->trace->end, "stream");
-        if (stream) {
-            mr_json_set(object, "stream", json_deep_copy(stream), &lost);
-        }
+        copy_of_end(object, s, "stream", &lost);
+        copy_of_end(object, s, "origins", &lost);
     }
     return mr_json_whole(object, lost);
 }

@@ -219,6 +219,10 @@ static void put_cpu(FILE *out, const mr_sweep *s, const mr_sweep_run *few,
     }
 }
 
+static void put_verdict(FILE *out, const mr_sweep_run *run) {
+    fprintf(out, run->title[0] ? " The verdict there: %s.\n" : "%s\n", run->title);
+}
+
 static void put_enough(FILE *out, const mr_sweep *s, const int32_t *curve, int32_t n) {
     char value[64], next[64];
     int32_t at = enough_of(s, curve, n);
@@ -226,14 +230,15 @@ static void put_enough(FILE *out, const mr_sweep *s, const int32_t *curve, int32
     mr_sweep_value(run, s->axis, value, sizeof value);
     if (at == n - 1) {
         const mr_sweep_run *before = &s->runs[curve[n - 2]];
-        fprintf(out, "More still pays at the end: %s %s gives %+.0f %% over %s.\n", s->axis, value,
+        fprintf(out, "More still pays at the end: %s %s gives %+.0f %% over %s.", s->axis, value,
                 change(before->rate, run->rate),
                 mr_sweep_value(before, s->axis, next, sizeof next));
+        put_verdict(out, run);
         return;
     }
     fprintf(out, "Beyond %s %s more does not pay: %s gives %+.0f %%.", s->axis, value,
             mr_sweep_value(last, s->axis, next, sizeof next), change(run->rate, last->rate));
-    fprintf(out, last->title[0] ? " The verdict there: %s.\n" : "%s\n", last->title);
+    put_verdict(out, last);
 }
 
 static void put_best(FILE *out, const mr_sweep *s) {

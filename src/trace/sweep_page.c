@@ -11,11 +11,13 @@
 #include "trace/sweep.h"
 
 enum { WIDTH = 460, HEIGHT = 300, LEFT = 64, RIGHT = 130, TOP = 16, BOTTOM = 46, MOST_LINES = 12 };
+enum { LABEL_HEIGHT = 13 };
 
 static const char style[] =
     "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:1480px;padding:0 1rem;"
     "color:#1b1f24;background:#fff}h1{font-size:1.3rem}h2{font-size:1rem;margin:0}"
-    ".charts{display:flex;flex-wrap:wrap;gap:1rem}figure{margin:0;flex:1 1 440px;max-width:720px}"
+    ".charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(440px,100%),1fr));"
+    "gap:1rem}figure{margin:0;max-width:720px}"
     "svg{width:100%;height:auto}.grid{stroke:#d8dde3}.axis{fill:#57606a;font-size:12px}"
     "path.line{fill:none;stroke-width:2}table{border-collapse:collapse;font-size:13px}"
     "td,th{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #e3e7eb;"
@@ -48,6 +50,13 @@ static double op_of(const mr_sweep_run *run, const char *op) {
     return 1e3 * (cpu > 0 ? cpu : mr_sweep_op_figure(run, op, "seconds"));
 }
 
+/* What stands behind a line's end. */
+typedef struct label {
+    double y; /* of that end */
+    const char *colour;
+    char text[128];
+} label;
+
 typedef struct chart {
     FILE *out;
     const mr_sweep *sweep;
@@ -55,6 +64,7 @@ typedef struct chart {
     figure_of *figure;
     double low, high, most; /* of the setting; of the figure */
     int32_t n_lines;
+    label labels[MOST_LINES]; /* the lowest on the page first */
 } chart;
 
 static void put_character(FILE *out, char c) {
@@ -144,12 +154,32 @@ static void draw_frame(const chart *c) {
     fprintf(c->out, "</text><text class=\"axis\" x=\"4\" y=\"12\">%s</text>", c->unit);
 }
 
-static void draw_line(chart *c, const int32_t *curve, int32_t n, const char *op,
-                      const char *label) {
-    const char *colour = colours[c->n_lines % MOST_LINES];
-    if (n <= 0) {
-        return; /* settings that no run has */
+static void add_label(chart *c, double y, const char *colour, const char *text) {
+    int32_t at = c->n_lines++;
+    for (; at > 0 && c->labels[at - 1].y < y; at--) {
+        c->labels[at] = c->labels[at - 1];
     }
+    c->labels[at] = (label){.y = y, .colour = colour};
+    snprintf(c->labels[at].text, sizeof c->labels[at].text, "%s", text);
+}
+
+/* Lines that end close together have their labels above each other, in the lines' order. */
+static void end_chart(const chart *c) {
+    double above = HEIGHT;
+    for (int32_t i = 0; i < c->n_lines; i++) {
+        double y = fmin(c->labels[i].y + 4, above);
+        fprintf(c->out, "<text fill=\"%s\" font-size=\"11\" x=\"%d\" y=\"%.1f\">",
+                c->labels[i].colour, WIDTH - RIGHT + 6, y);
+        put_text(c->out, c->labels[i].text);
+        fprintf(c->out, "</text>");
+        above = y - LABEL_HEIGHT;
+    }
+    fprintf(c->out, "</svg></figure>\n");
+}
+
+/* `curve` has the runs of the line, at least one; there is room for its label. */
+static void draw_line(chart *c, const int32_t *curve, int32_t n, const char *op, const char *name) {
+    const char *colour = colours[c->n_lines];
     const mr_sweep_run *last = &c->sweep->runs[curve[n - 1]];
     fprintf(c->out, "<path class=\"line\" stroke=\"%s\" d=\"", colour);
     for (int32_t i = 0; i < n; i++) {
@@ -164,11 +194,7 @@ static void draw_line(chart *c, const int32_t *curve, int32_t n, const char *op,
                 x_of(c, setting_of(c->sweep, run)), y_of(c, c->figure(run, op)));
         fprintf(c->out, "%g</title></circle>", c->figure(run, op));
     }
-    fprintf(c->out, "<text fill=\"%s\" font-size=\"11\" x=\"%d\" y=\"%.1f\">", colour,
-            WIDTH - RIGHT + 6, y_of(c, c->figure(last, op)) + 4);
-    put_text(c->out, label);
-    fprintf(c->out, "</text>");
-    c->n_lines++;
+    add_label(c, y_of(c, c->figure(last, op)), colour, name);
 }
 
 /* ---- One line for each combination of the other settings ---- */
@@ -203,7 +229,8 @@ static int32_t line_of(const mr_sweep *s, int32_t first, int32_t *out) {
 
 static void draw_runs(FILE *out, const mr_sweep *s, const char *title, figure_of *figure,
                       int32_t *curve) {
-    chart c = {out, s, title, "s", figure, INFINITY, 0, 0, 0};
+    chart c = {
+        .out = out, .sweep = s, .title = title, .unit = "s", .figure = figure, .low = INFINITY};
     for (int32_t i = 0; i < s->n; i++) {
         if (!s->runs[i].error) {
             c.most = fmax(c.most, figure(&s->runs[i], NULL));
@@ -221,15 +248,20 @@ static void draw_runs(FILE *out, const mr_sweep *s, const char *title, figure_of
             draw_line(&c, curve, n, NULL, name);
         }
     }
-    fprintf(out, "</svg></figure>\n");
+    end_chart(&c);
 }
 
 /* ---- One line for each op, of the runs beside the best one ---- */
 static void draw_ops(FILE *out, const mr_sweep *s, int32_t *curve) {
-    chart c = {out, s, "CPU time of a sample by op", "ms", op_of, INFINITY, 0, 0, 0};
+    chart c = {.out = out,
+               .sweep = s,
+               .title = "CPU time of a sample by op",
+               .unit = "ms",
+               .figure = op_of,
+               .low = INFINITY};
     int32_t n = mr_sweep_curve(s, curve);
     const json_t *ops = s->runs[s->best].ops;
-    if (json_array_size(ops) == 0) {
+    if (json_array_size(ops) == 0 || n == 0) {
         return;
     }
     for (int32_t i = 0; i < n; i++) {
@@ -250,7 +282,7 @@ static void draw_ops(FILE *out, const mr_sweep *s, int32_t *curve) {
             draw_line(&c, curve, n, op, op);
         }
     }
-    fprintf(out, "</svg></figure>\n");
+    end_chart(&c);
 }
 
 /* ---- The table ---- */

@@ -84,6 +84,29 @@ static void put_batches(FILE *out, const mr_summary *s) {
             (long long)s->overtaken);
 }
 
+static double number_of(const json_t *object, const char *name) {
+    return json_number_value(json_object_get(object, name));
+}
+
+/* Of loaders whose workers are processes. */
+static void put_handover(FILE *out, const mr_summary *s) {
+    double sum = 0, n = s->batches > 0 ? (double)s->batches : 1;
+    double pinning = 1e-9 * number_of(s->trace->end, "pinning_ns");
+    for (int64_t i = 0; i < s->n_per_batch; i++) {
+        sum += mr_batch_handover(&s->per_batch[i]);
+    }
+    if (s->figures.workers > 0) {
+        fprintf(out, "  of the wait:");
+        put_time(out, sum / n);
+        fprintf(out, " after it was ready, on its way through the queue between processes\n");
+    }
+    if (pinning > 0) {
+        fprintf(out, "  to pinned memory:");
+        put_time(out, pinning / n);
+        fprintf(out, " a batch\n");
+    }
+}
+
 static void put_slowest(FILE *out, const mr_summary *s) {
     enum { SHOWN = 5 };
     if (s->n_slowest > 0) { /* rows that were made together tell of no one */
@@ -99,10 +122,6 @@ static void put_slowest(FILE *out, const mr_summary *s) {
 
 static void put_count(FILE *out, int64_t n, const char *one, const char *many) {
     fprintf(out, "%lld %s, ", (long long)n, n == 1 ? one : many);
-}
-
-static double number_of(const json_t *object, const char *name) {
-    return json_number_value(json_object_get(object, name));
 }
 
 /* How the run stood to the stream that it followed, when it ended. */
@@ -132,6 +151,34 @@ static void put_stream(FILE *out, const mr_summary *s) {
         fprintf(out, ", the newest %.3g s old", age * 1e-9);
     }
     fprintf(out, "\n");
+}
+
+/* "77.1 MB" */
+static void put_bytes(FILE *out, double bytes) {
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+    while (bytes >= 999.95 && unit + 1 < sizeof units / sizeof *units) {
+        bytes /= 1000;
+        unit++;
+    }
+    fprintf(out, "%.*f %s", unit > 0, bytes, units[unit]);
+}
+
+/* Where the bytes of blocks came from, in the order in which it was asked. */
+static void put_origins(FILE *out, const mr_summary *s) {
+    const json_t *origins = json_object_get(s->trace->end, "origins");
+    size_t n = json_array_size(origins);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *origin = json_array_get(origins, i);
+        const char *name = json_string_value(json_object_get(origin, "name"));
+        char safe[128];
+        fprintf(out, "%s %s ", i == 0 ? "  bytes by origin:" : ",",
+                mr_text_escape(safe, sizeof safe, name ? name : "?"));
+        put_bytes(out, number_of(origin, "bytes"));
+        fprintf(out, " (%.0f of %.0f blocks)", number_of(origin, "found"),
+                number_of(origin, "asked"));
+    }
+    fputs(n > 0 ? "\n" : "", out);
 }
 
 static void put_translated(FILE *out, const mr_summary *s) {
@@ -173,7 +220,9 @@ static void put_report(FILE *out, const mr_summary *s) {
     put_table(out, s);
     fprintf(out, "\n");
     put_batches(out, s);
+    put_handover(out, s);
     put_stream(out, s);
+    put_origins(out, s);
     put_slowest(out, s);
     mr_function_table_put(out, &s->functions);
     const json_t *counters = json_object_get(s->trace->end, "counters");

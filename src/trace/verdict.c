@@ -40,15 +40,14 @@ static double without_consumer(const mr_model *m) {
 }
 
 static void advise_threads(mr_verdict *v, const mr_figures *f) {
-    mr_model more = mr_model_make(f, f->cpus);
+    double more = mr_model_threads(f, f->cpus);
     double needed = ceil(v->model.consumer * v->model.thread_seconds - 1e-9);
     if (v->model.consumer > 0 && needed > f->threads && needed <= f->cpus) {
-        advise(v, MR_ADVISE_THREADS, more.rate,
+        advise(v, MR_ADVISE_THREADS, more,
                "%.0f threads instead of %d would keep this consumer fed", needed, f->threads);
     } else {
-        advise(v, MR_ADVISE_THREADS, more.rate,
-               "use %d threads instead of %d: the machine has %d CPUs", f->cpus, f->threads,
-               f->cpus);
+        advise(v, MR_ADVISE_THREADS, more, "use %d threads instead of %d: the machine has %d CPUs",
+               f->cpus, f->threads, f->cpus);
     }
 }
 
@@ -142,7 +141,7 @@ static bool is_contended(const mr_figures *f) {
 
 /* How long anything took then says more about the others than about the pipeline. Threads that take
  * Python's lock from each other are off their CPUs for that. */
-static bool is_crowded(mr_verdict *v, const mr_figures *f) {
+bool mr_verdict_crowded(mr_verdict *v, const mr_figures *f) {
     double share = mr_cpu_share(f);
     if (share == 1 || is_contended(f)) {
         return false;
@@ -212,7 +211,7 @@ static bool is_slow_itself(const mr_figures *f) {
     return f->cpu <= 0 || mr_busy_time(f) - f->cpu < f->sample_longest || f->paused > f->preempted;
 }
 
-static bool has_straggler(mr_verdict *v, const mr_figures *f) {
+bool mr_verdict_straggler(mr_verdict *v, const mr_figures *f) {
     bool slow = f->sample_longest > 20 * f->sample_p50;
     double rate = mr_lower(mr_divide(f->samples, f->seconds - f->straggler_wait), v->model.rate);
     if (!slow || !is_slow_itself(f) || f->straggler_wait < 0.5 * f->wait || rate < 1.1 * v->rate) {
@@ -224,8 +223,10 @@ static bool has_straggler(mr_verdict *v, const mr_figures *f) {
         "%.0f %% of the consumer's waiting is for batches with a sample that takes 20 times the "
         "median of %.2f ms; the longest takes %.1f ms.",
         percent(f->straggler_wait, f->wait), 1e3 * f->sample_p50, 1e3 * f->sample_longest);
-    advise(v, MR_ADVISE_STRAGGLER, rate, "look at %s, or allow more batches ahead",
-           f->longest_name ? f->longest_name : "the slowest samples");
+    advise(v, MR_ADVISE_STRAGGLER, rate, "look at %s, or %s",
+           f->longest_name ? f->longest_name : "the slowest samples",
+           f->foreign ? "raise prefetch_factor: batches come in order"
+                      : "allow more batches ahead");
     return true;
 }
 
@@ -307,8 +308,11 @@ static bool is_network_bound(mr_verdict *v, const mr_figures *f) {
              percent(f->wait_read - f->wait_peer, mr_thread_time(f)));
     double rate = without_station(&v->model, v->model.threads, v->model.host, 0);
     advise(v, MR_ADVISE_SHARE, rate,
-           "\"share\": \"local\", which moves a few per cent of the bytes, a faster network, or "
-           "a store on each node; if they cost nothing");
+           f->entries > 0
+               ? "a faster network, or no fabric, so that every rank reads all that it needs; if "
+                 "they cost nothing"
+               : "\"share\": \"local\", which moves a few per cent of the bytes, a faster network, "
+                 "or a store on each node; if they cost nothing");
     return true;
 }
 
@@ -445,9 +449,9 @@ static void add_behind(mr_verdict *v, const mr_figures *f) {
 
 static void find_bound(mr_verdict *out, const mr_figures *f) {
     if (is_full_of_holes(out, f) || is_too_short(out, f) || is_fed(out, f) || is_starved(out, f) ||
-        mr_verdict_foreign(out, f) || is_crowded(out, f) || is_store_bound(out, f) ||
+        mr_verdict_foreign(out, f) || mr_verdict_crowded(out, f) || is_store_bound(out, f) ||
         is_network_bound(out, f) || mr_verdict_far(out, f) || is_storage_bound(out, f) ||
-        is_host_bound(out, f) || has_straggler(out, f) || lacks_memory(out, f) ||
+        is_host_bound(out, f) || mr_verdict_straggler(out, f) || lacks_memory(out, f) ||
         lacks_batches_ahead(out, f) || is_unpack_bound(out, f) || is_overhead_bound(out, f)) {
         return;
     }
@@ -557,8 +561,7 @@ static void say_predictions(lines *l, const mr_figures *f) {
     say(l, "\npredicted with other numbers of threads%s\n",
         mr_cpu_share(f) < 1 ? ", other programs taking as much of the CPUs" : "");
     for (int32_t n = 1; n <= 2 * f->cpus && n <= 64; n *= 2) {
-        mr_model model = mr_model_make(f, n);
-        say(l, "  %4d  %9.0f samples/s%s\n", n, model.rate,
+        say(l, "  %4d  %9.0f samples/s%s\n", n, mr_model_threads(f, n),
             n == f->threads ? "   (this run's)" : "");
     }
 }

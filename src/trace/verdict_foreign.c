@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verdict_foreign.c - what holds up a torch DataLoader. Its samples are made by processes, or by
  * the program itself; batches go through a queue between processes, in order; its settings have
- * other names. Questions that it shares with ours are asked by verdict.c afterwards, but for the
- * last one: what to do about a step that takes long. */
+ * other names. */
 #include <math.h>
 
 #include "trace/verdict_words.h"
@@ -41,17 +40,38 @@ static bool has_no_workers(mr_verdict *v, const mr_figures *f) {
     return true;
 }
 
+/* Who takes a batch out of the queue runs Python, and needs its lock. */
+static bool is_lock_bound(mr_verdict *v, const mr_figures *f) {
+    if (f->handover < culprit * f->wait || f->beside < 0.5 * f->wait) {
+        return false;
+    }
+    conclude(v, MR_BOUND_HOST, "held up by Python's lock");
+    evidence(
+        v,
+        "%.0f %% of the waiting is for batches that are ready, and other threads of the program "
+        "compute for %.0f %% of it: they have Python's lock, which taking a batch needs.",
+        percent(f->handover, f->wait), fmin(percent(f->beside, f->wait), 100));
+    advise(v, MR_ADVISE_PROCESSES, mr_divide(f->samples, f->seconds - f->handover),
+           "let those threads compute in a process of their own; if taking batches cost nothing");
+    return true;
+}
+
 /* Ready and wanted, and still not there: pickled, sent, read and put together again. */
 static bool is_queue_bound(mr_verdict *v, const mr_figures *f) {
     if (f->handover < culprit * f->wait) {
         return false;
     }
     conclude(v, MR_BOUND_HOST, "queue-bound");
+    char pinned[80] = "";
+    if (f->pinning >= 0.1 * f->handover) {
+        snprintf(pinned, sizeof pinned, ", and %.2f ms for each into pinned memory",
+                 1e3 * mr_divide(f->pinning, f->batches));
+    }
     evidence(
         v,
         "%.0f %% of the waiting is for batches that are ready in a worker, %.2f ms for each of "
-        "%.0f: they go through a queue between processes.",
-        percent(f->handover, f->wait), 1e3 * f->handover / f->batches, f->batches);
+        "%.0f: they go through a queue between processes%s.",
+        percent(f->handover, f->wait), 1e3 * f->handover / f->batches, f->batches, pinned);
     advise(v, MR_ADVISE_PROCESSES, mr_divide(f->samples, f->seconds - f->handover),
            "send less: one tensor for each field, uint8 until it is on the device; or workers that "
            "are threads (millrace.torch.DataLoader); if it cost nothing");
@@ -102,6 +122,27 @@ static bool has_too_many(mr_verdict *v, const mr_figures *f) {
     return true;
 }
 
+/* Inside samples, without computing, while bytes come from a disk: files that memory does not
+ * hold. More workers than CPUs wait at the same time. */
+static bool lacks_page_cache(mr_verdict *v, const mr_figures *f) {
+    double waits = mr_busy_time(f) - f->cpu, each = mr_divide(f->disk_bytes, f->made);
+    if (f->cpu <= 0 || each < 4096 || waits < culprit * mr_busy_time(f) ||
+        f->paused <= f->preempted) {
+        return false;
+    }
+    conclude(v, MR_BOUND_STORAGE, "storage-bound: files are not in the page cache");
+    evidence(
+        v,
+        "Workers wait for %.0f %% of the time in which they make samples, and %.3g KB of each come "
+        "from a disk, %.1f MB/s in all.",
+        percent(waits, mr_busy_time(f)), each / 1e3, mr_divide(f->disk_bytes, f->seconds) / 1e6);
+    advise(v, MR_ADVISE_READS,
+           mr_lower(mr_divide(fmin(f->threads, f->cpus) * f->made, f->cpu), v->model.consumer),
+           "more workers than CPUs, which wait together, larger files, or data that memory holds; "
+           "if reading cost nothing");
+    return true;
+}
+
 /* The dataset's own time is one of its steps. */
 static void is_step_bound(mr_verdict *v, const mr_figures *f) {
     const char *name = "the dataset's own code";
@@ -127,8 +168,10 @@ bool mr_verdict_foreign(mr_verdict *v, const mr_figures *f) {
     if (!f->foreign) {
         return false;
     }
-    if (!starts_workers(v, f) && !has_no_workers(v, f) && !has_too_many(v, f) &&
-        !is_queue_bound(v, f) && !is_collate_bound(v, f) && !lacks_prefetch(v, f)) {
+    if (!starts_workers(v, f) && !has_no_workers(v, f) && !mr_verdict_straggler(v, f) &&
+        !has_too_many(v, f) && !mr_verdict_crowded(v, f) && !is_lock_bound(v, f) &&
+        !is_queue_bound(v, f) && !is_collate_bound(v, f) && !lacks_prefetch(v, f) &&
+        !lacks_page_cache(v, f)) {
         is_step_bound(v, f);
     }
     return true;

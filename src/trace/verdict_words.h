@@ -8,7 +8,7 @@
 
 #include "trace/verdict.h"
 
-/* A third of the workers' time, or of the consumer's waiting, makes a culprit. */
+/* From a third of the workers' time, or of the consumer's waiting, on something is the reason. */
 static const double culprit = 0.35;
 /* Less than this is no gain worth naming. */
 static const double gain = 1.05;
@@ -48,7 +48,11 @@ static inline void conclude(mr_verdict *v, mr_bound bound, const char *title) {
 /* The questions about objects on servers; false: they do not hold the run up. */
 bool mr_verdict_far(mr_verdict *v, const mr_figures *f);
 
-/* The questions about loaders that are not ours; false: none is answered by yes. */
+/* The questions about loaders that are not ours; false: it is ours. */
 bool mr_verdict_foreign(mr_verdict *v, const mr_figures *f);
+
+/* Questions about any loader. */
+bool mr_verdict_crowded(mr_verdict *v, const mr_figures *f);
+bool mr_verdict_straggler(mr_verdict *v, const mr_figures *f);
 
 #endif

@@ -247,25 +247,35 @@ static mr_status open_made(pack *p, mr_error *err) {
     return p->made >= 0 ? MR_OK : folder_failed("made", err);
 }
 
-static mr_status settle_plan(pack *p, json_t *plan, mr_error *err) {
+/* MR_E_NOT_FOUND: the folder has no pack. */
+static mr_status compare_with_folder(const pack *p, json_t *plan, mr_error *err) {
     json_t *found = NULL;
-    mr_error none = MR_ERROR_INIT;
-    mr_status status = read_json(p, "pack.json", PLAN_MAX, &found, &none);
-    if (status == MR_OK) {
-        status = compare_plan(found, plan, err);
-        json_decref(found);
-        return status;
+    MR_TRY(read_json(p, "pack.json", PLAN_MAX, &found, err));
+    mr_status status = compare_plan(found, plan, err);
+    json_decref(found);
+    return status;
+}
+
+/* A folder that has files may have got its pack since it was looked for: parts begin together. */
+static mr_status settle_plan(pack *p, json_t *plan, mr_error *err) {
+    mr_error first = MR_ERROR_INIT;
+    mr_status status = compare_with_folder(p, plan, &first);
+    if (status == MR_E_NOT_FOUND && is_empty(p->path)) {
+        return write_json(p->folder, "pack.json", plan, err);
     }
-    if (status != MR_E_NOT_FOUND) {
-        *err = none;
-        return status;
+    if (status == MR_E_NOT_FOUND) {
+        first = (mr_error)MR_ERROR_INIT;
+        status = compare_with_folder(p, plan, &first);
     }
-    if (!is_empty(p->path)) {
+    if (status == MR_E_NOT_FOUND) {
         mr_fail(err, MR_E_PARAM, "the folder %.300s has other files in it", p->options->folder);
         mr_hint(err, "-o names a folder that is empty, does not exist yet, or has this pack");
         return MR_E_PARAM;
     }
-    return write_json(p->folder, "pack.json", plan, err);
+    if (status != MR_OK) {
+        *err = first;
+    }
+    return status;
 }
 
 /* ---- Shards that are there ---- */

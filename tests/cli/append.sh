@@ -12,6 +12,11 @@ END
 says millrace run --quiet p.json
 says millrace append clicks missing.txt
 says millrace append
+mkdir images && echo >images/1.jpg
+says millrace append images a.txt
+ls images
+mkdir new new/lost+found && echo 1 >new/.hidden
+says millrace append new a.txt
 mkdir empty
 sed 's/clicks/empty/' p.json >q.json
 says millrace run --quiet q.json

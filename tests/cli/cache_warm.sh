@@ -17,6 +17,13 @@ sed 's/"size": "64MB"/"size": "4MB", "tier": "memory"/' c.json >memory.json
 says millrace cache warm memory.json
 sed 's/"ops": \[/&{"cache": {"size": "64MB"}}, /' memory.json >both.json
 says millrace cache warm both.json --threads 1
+# "auto" puts in two caches and uses one: the other has no store, and that is no failure.
+sed 's/{"cache": {"size": "64MB"}}, //; s/^{/&"cache": {"size": "64MB", "path": "autostore"},/' c.json >auto.json
+says millrace cache warm auto.json --threads 1
+says millrace cache warm auto.json --threads 1
+says millrace run auto.json --threads 1 | grep -v -e digest -e stored
+sed 's#"path": "autostore"#"path": "photos/cat"#' auto.json >taken.json
+says millrace cache warm taken.json --threads 1
 echo broken >photos/cat/broken.jpg
 says millrace cache warm c.json --threads 1 | grep -v hits
 cat >full.json <<END

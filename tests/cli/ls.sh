@@ -11,6 +11,8 @@ says millrace ls 'photos/*/*.png'
 file=$(find photos/dog -name '*.png' | sort | head -n 1)
 says millrace ls "$file" --json
 says millrace ls "$PWD/photos/{cat,dog}" --json | wc -l
+mkdir empty
+says millrace ls empty
 says millrace ls nothing
 says millrace ls 'photos/*.tar'
 says millrace ls 'photos/{1..2}.tar'

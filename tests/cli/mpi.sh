@@ -14,14 +14,17 @@ pipeline '"epochs": 200, "remainder": "pad"'
 millrace run p.json --quiet --set-digests one >/dev/null || exit
 
 ranks -n 3 "$MILLRACE" fabric check mpi | cut -d' ' -f1-5
-ranks -n 2 "$MILLRACE" run p.json --quiet --fabric mpi --epochs 3 --set-digests 'two.{rank}' >/dev/null || exit
-echo "two ranks: $(millrace digest --set --common one two.0,two.1)"
+for fabric in mpi 'mpi?map=0'; do
+    ranks -n 2 "$MILLRACE" run p.json --quiet --fabric "$fabric" --epochs 3 --set-digests 'two.{rank}' >/dev/null || exit
+    echo "two ranks, $fabric: $(millrace digest --set --common one two.0,two.1)"
+done
 # (mpirun mixes what ranks say, so each says it to a file of its own)
 ranks -n 2 sh -c '"$MILLRACE" run p.json --quiet --fabric mpi --epochs 3 --digests same >/dev/null 2>same_file.$OMPI_COMM_WORLD_RANK || true' 2>/dev/null
 cat same_file.0 same_file.1 | grep "ranks cannot all write to same" | uniq
 
-ranks -n 2 "$MILLRACE" run p.json --quiet --fabric mpi --trace 'trace.{rank}' >/dev/null || exit
+ranks -n 2 "$MILLRACE" run p.json --quiet --fabric 'mpi?map=0' --trace 'trace.{rank}' >/dev/null || exit
 millrace report trace.0 | grep -oE '^  (receive|send) '
+millrace report trace.0 | grep -oE ' peers [1-9][0-9.]* [a-zA-Z]+ \([1-9]' | sed -E 's/[0-9.]+ [a-zA-Z]+/N/; s/[0-9]$/N/'
 
 # Other documents: all are refused, and each says why.
 sed 's/"random_flip": {}/"random_flip": {"p": 0.25}/' p.json >p1.json
@@ -49,3 +52,14 @@ ls state.0 state.2
 ranks -n 2 "$MILLRACE" run p.json --batch 6 --quiet --fabric mpi --state-in state.0 --steps 8 --set-digests 'on.{rank}' >/dev/null || exit
 millrace run p.json --batch 6 --quiet --set-digests one >/dev/null || exit
 millrace digest --set --common one on.0,on.1
+
+# A resume where each rank makes what it has: as many ranks as before, then another number.
+pipeline '"epochs": 200, "remainder": "pad", "share": "local"'
+millrace run p.json --batch 6 --quiet --set-digests one >/dev/null || exit
+ranks -n 2 "$MILLRACE" run p.json --batch 6 --quiet --fabric mpi --steps 7 --state-out 'half.{rank}' --set-digests 'first.{rank}' >/dev/null || exit
+for n in 2 3; do
+    ranks -n $n "$MILLRACE" run p.json --batch 6 --quiet --fabric mpi --state-in half.0 --steps 8 --set-digests 'rest.{rank}' >/dev/null || exit
+    echo "local, then on $n ranks: $(millrace digest --set --common one "$(echo rest.[0-9] | tr ' ' ,)")"
+    rm rest.*
+done
+millrace digest --set --common one first.0,first.1

@@ -36,7 +36,7 @@ filter() {
     sed -E \
         -e "s#$scratch/$name/work#WORK#g" \
         -e 's/throughput   .*/throughput   RATE/' \
-        -e 's/first batch  [0-9.]+ s/first batch  TIME/' \
+        -e 's/first batch  [0-9.]+ s after the start \([0-9.]+ s after/first batch  TIME after the start (TIME after/' \
         -e 's/peak memory  .*/peak memory  MEMORY/' \
         -e 's/"(seconds|samples_per_second|first_batch_seconds|wait_seconds)": [0-9.e+-]+/"\1": TIME/g' \
         -e 's/"(peak_rss_bytes|memory_bound|bytes_read)": [0-9]+/"\1": BYTES/g' \

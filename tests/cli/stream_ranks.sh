@@ -25,6 +25,10 @@ echo "3 ranks: $(millrace digest --set one r3.0,r3.1,r3.2)"
 echo "4 ranks: $(millrace digest --set one r4.0,r4.1,r4.2,r4.3)"
 grep -o 'stream *[0-9,]* entries read' said.4
 
+# What goes between ranks is in their traces: bytes on their way, bytes that came, and what a worker waited for.
+ranks -n 2 "$MILLRACE" run p.json --quiet --fabric mpi --trace 't.{rank}' >/dev/null || exit
+millrace report t.0 | grep -oE "^  (receive|send|wait_peer)\b" | sort
+
 # One rank is killed. The others say which and save their states; two go on where three were.
 cat >rank.sh <<'END'
 r=$OMPI_COMM_WORLD_RANK

@@ -94,6 +94,43 @@ TEST(one_allocation_fails) {
     fail_each_allocation(FAULT_ONCE, "fail");
 }
 
+/* The same photos with a table of 12 columns: numbers, names, and files that are read too. */
+static void rig_make_table(const char *on_error) {
+    char text[1024] = "file_name,mask,kind";
+    size_t n = strlen(text);
+    rig_make(on_error);
+    for (int i = 0; i < 10; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, ",n%d", i);
+    }
+    for (int i = 0; i < 6; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "\n%d,../masks/%d.png,%s", i, i,
+                              i % 2 ? "odd" : "even");
+        for (int k = 0; k < 10; k++) {
+            n += (size_t)snprintf(text + n, sizeof text - n, k % 2 ? ",%d" : ",%d.5", i + k);
+        }
+    }
+    rig_file("labels.csv", text, n);
+    rig_make_folder("masks");
+    for (int i = 0; i < 6; i++) {
+        snprintf(text, sizeof text, "masks/%d.png", i);
+        rig_file(text, tiny_png, sizeof tiny_png);
+    }
+    n = (size_t)snprintf(text, sizeof text,
+                         "{\"source\": {\"files\": {\"path\": \"%s/photos\", "
+                         "\"labels\": \"%s/labels.csv\"}}, \"ops\": [{\"decode_image\": {}}, "
+                         "{\"random_resized_crop\": {\"size\": 8}}, "
+                         "{\"decode_image\": {\"field\": \"mask\"}}, "
+                         "{\"resize\": {\"field\": \"mask\", \"size\": [8, 8]}}], "
+                         "\"batch\": 4, \"on_error\": \"%s\"}",
+                         rig_folder, rig_folder, on_error);
+    rig_file("pipeline.json", text, n);
+}
+
+TEST(one_allocation_fails_with_a_table_of_labels) {
+    rig_make_table("fail");
+    fail_each(FAULT_ONCE);
+}
+
 TEST(one_allocation_fails_where_bad_samples_are_skipped) {
     fail_each_allocation(FAULT_ONCE, "skip");
 }

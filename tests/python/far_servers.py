@@ -17,8 +17,8 @@ import mrlib
 CONF = """daemon off; master_process off; pid {own}/pid; error_log /dev/null;
 events {{}}
 http {{ access_log {own}/log; client_body_temp_path {own}/1; proxy_temp_path {own}/2;
-fastcgi_temp_path {own}/3; uwsgi_temp_path {own}/4; scgi_temp_path {own}/5;
-server {{ listen 127.0.0.1:{port} {tls}; root {root}; }} }}
+fastcgi_temp_path {own}/3; uwsgi_temp_path {own}/4; scgi_temp_path {own}/5; {more}
+server {{ listen 127.0.0.1:{port} {tls}; {socket} root {root}; }} }}
 """
 
 
@@ -38,15 +38,16 @@ def wait_for(port, process):
 
 
 @contextlib.contextmanager
-def nginx(root, own, tls=None):
+def nginx(root, own, tls=None, socket=None, more=""):
     """Serves `root`; what nginx writes goes to the folder `own`. tls: a certificate with its key, for
-    https and HTTP/2. Gives its address."""
+    https and HTTP/2. socket: a path that is listened at besides. more: what its configuration has
+    besides. Gives its address."""
     program = shutil.which("nginx") or "/usr/sbin/nginx"
     port = free_port()
     own.mkdir()
     root.chmod(0o755)
     (own / "conf").write_text(CONF.format(
-        own=own, port=port, root=root,
+        own=own, port=port, root=root, more=more, socket=f"listen unix:{socket};" if socket else "",
         tls=f"ssl http2; ssl_certificate {tls}; ssl_certificate_key {tls}" if tls else ""))
     process = subprocess.Popen([program, "-c", str(own / "conf")], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)

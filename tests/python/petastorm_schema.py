@@ -9,8 +9,9 @@ import unittest.mock
 import numpy as np
 
 
-def schema_pickle(protocol, extra=None):
-    """A schema as Petastorm pickles it: its classes, by their names."""
+def schema_pickle(protocol, extra=None, images=None, last="name"):
+    """A schema as Petastorm pickles it: its classes, by their names. images: (name, dtype, shape) of more
+    of them; last: the name of the last field."""
     codecs = types.ModuleType("petastorm.codecs")
     unischema = types.ModuleType("petastorm.unischema")
     for name in ["ScalarCodec", "NdarrayCodec", "CompressedNdarrayCodec", "CompressedImageCodec"]:
@@ -28,7 +29,8 @@ def schema_pickle(protocol, extra=None):
         field("image", np.uint8, (None, None, 3), image, False),
         field("matrix", np.float32, (4, None), codecs.NdarrayCodec(), True),
         field("packed", np.int64, (7,), codecs.CompressedNdarrayCodec(), False),
-        field("name", np.str_, (), None, True)])
+        *(field(*given, image, False) for given in images or []),
+        field(last, np.str_, (), None, True)])
     for f in s._fields.values():
         setattr(s, f.name, f)
     s.extra = extra

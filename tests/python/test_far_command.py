@@ -3,6 +3,7 @@
 objects so that a run fetches nothing."""
 import json
 import os
+import random
 import re
 import subprocess
 
@@ -77,6 +78,10 @@ def test_ls_of_addresses(data, server):  # noqa: F811
     assert all(x["version"].startswith('"') for x in listed)
     said = millrace("ls", f"{server}/none.tar?key=secret", code=4)
     assert "404" in said.stderr and "secret" not in said.stderr + said.stdout
+    assert "wildcards" not in said.stderr
+    for many in (f"{server}/none-*.tar?key=secret", f"{server}/none/"):
+        said = millrace("ls", many, code=4)
+        assert "404" in said.stderr and "HTTP has no wildcards and no listings" in said.stderr
     with far_servers.plain(data) as address:
         assert "GMT" in millrace("ls", f"{address}/t-1.tar").stdout
 
@@ -134,6 +139,12 @@ def test_limits_of_the_document(tmp_path):
     far = write(tmp_path / "far.json", source, batch=1, servers={"attempts": 100, "seconds": 1})
     tries = int(re.search(r"after (\d+) attempts", millrace("run", far, code=4).stderr)[1])
     assert 2 <= tries < 12
+    # They hold for what is looked up while the dataset is opened, too.
+    (tmp_path / "bare").write_text(f"{address}/a.jpg\t0\n")
+    bare = {"files": {"list": str(tmp_path / "bare")}}
+    far = write(tmp_path / "far.json", bare, batch=1, servers={"attempts": 2})
+    assert "after 2 attempts" in millrace("run", far, code=4).stderr
+    assert "after 3 attempts" in millrace("run", far, code=4, MILLRACE_FAR_ATTEMPTS="3").stderr
     bad = write(tmp_path / "bad.json", source, servers={"attempts": 101})
     assert "$.servers.attempts" in millrace("check", bad, code=2).stderr
     bad = write(tmp_path / "bad.json", source, servers=["*"])
@@ -196,6 +207,36 @@ def test_killed_while_objects_are_kept(data, server, tmp_path):  # noqa: F811
     told = json.loads(millrace("run", far, "--json", **keep).stdout)
     assert told["digest"] == near["digest"]
     assert {o["name"]: o["found"] for o in told["origins"]}["object"] == 0
+
+
+def test_objects_stay_within_their_size_and_are_shared(tmp_path):
+    """Two runs at once over one store that is much too small, then two over one that has room: each gives
+    what the folder gives, the small store stays small, and of the other a third run fetches nothing."""
+    (tmp_path / "www").mkdir()
+    draw = random.Random(3)
+    for i in range(48):
+        (tmp_path / "www" / f"{i}.bin").write_bytes(draw.randbytes(50_000 + i))
+    with far_servers.nginx(tmp_path / "www", tmp_path / "own") as address:
+        def document(name, at):
+            (tmp_path / f"{name}.list").write_text("".join(f"{at}/{i}.bin\t0\n" for i in range(48)))
+            return write(tmp_path / f"{name}.json", {"files": {"list": str(tmp_path / f"{name}.list")}}, shuffle=True, epochs=2)
+
+        near = json.loads(millrace("run", document("near", tmp_path / "www"), "--json").stdout)
+        far = document("far", address)
+        for size in (1_000_000, 100_000_000):
+            store = tmp_path / str(size)
+            keep = {"MILLRACE_OBJECTS": str(store), "MILLRACE_OBJECTS_SIZE": str(size)}
+            both = [subprocess.Popen([COMMAND, "run", far, "--json"], env={**os.environ, **keep}, text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for _ in range(2)]
+            for process in both:
+                told = json.loads(process.communicate()[0])
+                assert process.returncode == 0 and told["digest"] == near["digest"]
+            stat = json.loads(millrace("cache", "stat", "--path", store, "--json").stdout)["stores"][0]
+            assert stat["limit"] == size and 0 < stat["disk_bytes"] <= size
+            assert "none damaged" in millrace("cache", "verify", "--path", store).stdout
+        told = json.loads(millrace("run", far, "--json", **keep).stdout)
+        assert told["digest"] == near["digest"]
+        assert {o["name"]: o["found"] for o in told["origins"]}["object"] == 0
 
 
 def test_objects_on_a_full_disk(data, server, tmp_path):  # noqa: F811

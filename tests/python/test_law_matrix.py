@@ -246,6 +246,105 @@ def test_a_mix_by_length(sources, name):
     check(document, worlds=(2, 4), threads=(2, 8))
 
 
+# ---- Shares: who makes a sample of a step, and nothing else ----
+
+SHARES = {"strict": "strict", "local": {"mode": "local", "ranks_per_node": 2}}
+
+
+def by_step(document, world=1, rank=0, **options):
+    """What a rank delivers, by epoch and step; and the state behind it."""
+    found = {}
+    with mrlib.Loader(document, world=world, rank=rank, **options) as loader:
+        for batch in loader:
+            found[batch.epoch, batch.step] = [
+                (int(sample), *(np.asarray(batch[name][i]).tobytes() for name in sorted(batch)))
+                for i, sample in enumerate(batch.samples)]
+        return found, loader.save()
+
+
+def of_world(document, world, **options):
+    return [by_step(document, world, rank, threads=1 + rank % 2, **options)[0] for rank in range(world)]
+
+
+def together(ranks):
+    """The global batches as sets."""
+    steps = {key: Counter() for rank in ranks for key in rank}
+    for rank in ranks:
+        for key, samples in rank.items():
+            steps[key].update(samples)
+    return steps
+
+
+def sizes(ranks, whole):
+    """Of whole batches: a short last one is shared otherwise where ranks have lanes."""
+    full = [key for key in whole if whole[key].total() == BATCH]
+    return [[len(rank[key]) for key in full] for rank in ranks]
+
+
+def state_after(document, steps, world, rank):
+    with mrlib.Loader(document, world=world, rank=rank) as loader:
+        for _ in range(steps):
+            next(loader)
+        return loader.save()
+
+
+def check_resumed(shared, whole, world):
+    """All ranks have one state after the first step; from there with this world and with others."""
+    first = min(whole)
+    rest = {key: samples for key, samples in whole.items() if key != first}
+    states = {state_after(shared, 1, world, rank) for rank in range(world)}
+    state, = states
+    for other in {world, 1, 3}:
+        assert together(of_world(shared, other, state=state)) == rest
+
+
+def check_shared(document, worlds=(1, 2, 3, 4)):
+    whole = together([by_step(document)[0]])
+    assert len(whole) > 2
+    for name, share in SHARES.items():
+        shared = {**document, "share": share}
+        assert by_step(shared, threads=3) == by_step(shared, threads=1)
+        for world in worlds:
+            plain, ranks = of_world(document, world), of_world(shared, world)
+            assert together(ranks) == whole and sizes(ranks, whole) == sizes(plain, whole)
+            assert ranks == plain if name == "strict" else world < 3 or ranks != plain
+            assert by_step(shared, world, world - 1, threads=8)[0] == ranks[-1]
+        check_resumed(shared, whole, 2)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("order", ["shuffled", "lanes"])
+def test_every_source_shared(sources, name, order):
+    check_shared(document_of(sources[name], ORDERS[order]))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", ["files", "tar"])
+def test_a_view_shared(sources, name, order):
+    check_shared(document_of(sources[name], ORDERS[order], VIEWS["some again"]), worlds=(3, 4))
+
+
+@pytest.mark.parametrize("order", ["shuffled", "lanes"])
+def test_a_mix_shared(sources, order):
+    child = {"shuffle": ORDERS[order]}
+    mix = {"mix": {"round": 10, "children": [{"weight": 2, "source": sources["tar"], **child},
+                                             {"weight": 1, "source": sources["tar"], "view": VIEWS["part"], **child}]}}
+    check_shared({"source": mix, "batch": BATCH, "epochs": 2, "seed": 11}, worlds=(2, 3, 4))
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+def test_a_bucket_shared(sources, lanes):
+    bucket = {"field": LENGTHS["files"], "size": 0, "groups": 1, "lanes": lanes}
+    check_shared(document_of(sources["files"], ORDERS["lanes"], bucket=bucket), worlds=(2, 3, 4))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_bad_samples_shared(tmp_path, order):
+    check_shared(document_of(bad_lines(tmp_path), ORDERS[order], on_error="skip"), worlds=(2, 3, 4))
+
+
+# ---- Stores ----
+
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("order", ["in order", "lanes"])
 @pytest.mark.parametrize("view", ["all", "some again"])

@@ -47,8 +47,9 @@ def equal(got, want):
 
 
 def both(op, params, array, **options):
-    """Runs an op with the CPU's best kernels and with the scalar ones, which must agree."""
+    """Runs an op with each of the CPU's variants of the kernels, which must agree."""
     best = apply(op, params, array, **options)
+    equal(apply(op, params, array, disable_cpu="avx512", **options), best)
     equal(apply(op, params, array, disable_cpu="avx2", **options), best)
     return best
 

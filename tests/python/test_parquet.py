@@ -426,7 +426,7 @@ def test_a_null_is_an_error_that_names_row_and_column():
     table = pa.table({"a": pa.array([1, 2, None, 4, None], pa.int32()), "b": [1.5, 2, 3, 4, 5]})
     with Reader(write(table, row_group_size=2)) as ours:
         ours.decode(0, 0, reader.ERROR)
-        with pytest.raises(MrError, match='row group 1, column "a": row 2 is null'):
+        with pytest.raises(MrError, match='row group 1, column "a": row 2 of the file is null'):
             ours.decode(1, 0, reader.ERROR)
 
 
@@ -437,7 +437,7 @@ def test_nulls_are_filled():
             v = ours.decode(0, column, reader.FILL, fill).contents
             dtype = reader.DTYPES[v.column.contents.dtype]
             assert reader._array(v.values, 3, dtype).tolist() == expected
-        with pytest.raises(MrError, match="cannot be filled with 1e"):
+        with pytest.raises(MrError, match='column "a": row 1 is null, which cannot be filled with 1e'):
             ours.decode(0, 0, reader.FILL, 1e6)
 
 
@@ -663,6 +663,18 @@ def test_checksums_are_checked():
         all_columns(wrong)
 
 
+def test_lists_in_lists_have_a_bound():
+    """16 are read, and one more is refused by name."""
+    kind, value = pa.int32(), 7
+    for depth in range(1, 18):
+        kind, value = pa.list_(kind), [value]
+        data = write(pa.table({"deep": pa.array([value, None], kind), "b": [1, 2]}))
+        if depth <= 16:
+            assert all_columns(data) == [[value, None], [1, 2]]
+    with pytest.raises(MrError, match='column "deep.*more than 16 lists in each other'):
+        all_columns(data)
+
+
 # ---- Petastorm ---------------------------------------------------------------------------------
 def read_petastorm(data):
     out = (reader.Tensor * 8)()
@@ -677,6 +689,22 @@ def test_schema_of_petastorm_is_read(protocol):
         ("id", 0, np.int32, [], False), ("image", 3, np.uint8, [-1, -1, 3], False),
         ("matrix", 1, np.float32, [4, -1], True), ("packed", 2, np.int64, [7], False),
         ("name", 0, str, [], True)]
+
+
+@pytest.mark.parametrize("size", [255, 256, 300, 512, 70000])
+def test_a_name_of_petastorms_is_whole_or_refused(size):
+    """One cut short would be that of no column."""
+    name = "n" * (size - 3) + "end"
+    if size == 255:
+        assert read_petastorm(schema_pickle(4, last=name))[-1][0] == name
+        return
+    with pytest.raises(MrError, match=f'"n{{60}}..." has a name of {size} bytes; at most 255') as caught:
+        read_petastorm(schema_pickle(4, last=name))
+    assert caught.value.code == -6
+    with pytest.raises(MrError, match='"a(é){29}.*has a name of 401 bytes'):
+        read_petastorm(schema_pickle(4, last="a" + "é" * 200))
+    with pytest.raises(MrError, match="zero byte"):
+        read_petastorm(schema_pickle(4, last="id\0more"))
 
 
 class Evil:

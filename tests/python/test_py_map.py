@@ -162,6 +162,37 @@ def test_another_shape_than_the_first_is_said(processes):
     assert caught.value.index == 7
 
 
+def only_image(sample):
+    return {"image": sample["image"]}
+
+
+def renamed(sample):
+    return {"image": sample["image"], "target": np.int64(1)}
+
+
+def no_dictionary(sample):
+    return [sample["image"]]
+
+
+def image_and_label(sample):
+    return {"image": sample["image"], "label": np.int64(1)}
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_fields_that_are_missing_or_too_many_are_named(processes):
+    image, label = {"image": ("uint8", (16, 16, 3))}, {"label": ("int64", ())}
+    for function, fields, said in [
+            (image_and_label, image, 'returned one field more, "label"'),
+            (only_image, {**image, **label}, 'returned no field "label"'),
+            (renamed, {**image, **label}, 'returned no field "label", but "target"'),
+            (renamed, {**image, **label, "weight": ("int64", ())}, 'returned no field "label", but "target"'),
+            (no_dictionary, image, "did not return a dictionary of fields")]:
+        with photos().map(function, fields=fields, processes=processes).loader() as loader:
+            with pytest.raises(mr.SampleError, match=said + "(:|\n)") as caught:
+                next(loader)
+        assert "dictionary" in said or "fields=" in str(caught.value)
+
+
 @pytest.mark.parametrize("processes", [0, 2])
 def test_too_much_does_not_reach_the_neighbours(processes):
     fields = {"x": ("int64", (4,)), "index": "int64"}
@@ -353,7 +384,7 @@ def test_what_is_no_dataset():
 
 
 def test_processes_leave_nothing_behind(tmp_path):
-    """A program that is killed: its processes go too."""
+    """A program that is killed: its processes go too, and say nothing."""
     code = ("import os, sys, time, millrace as mr\n"
             f"sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
             "import test_py_map as t\n"
@@ -372,3 +403,22 @@ def test_processes_leave_nothing_behind(tmp_path):
     while time.monotonic() < end and any(os.path.exists(f"/proc/{pid}/exe") for pid in pids):
         time.sleep(0.05)
     assert not any(os.path.exists(f"/proc/{pid}/exe") for pid in pids)
+    assert not out.stderr
+
+
+class Nested:
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        return np.zeros(2), i, {"name": f"n{i}"}
+
+
+def test_what_cannot_be_a_field_is_named():
+    with pytest.raises(TypeError, match='field "item2": a sample cannot hold dict') as caught:
+        mr.dataset(Nested())
+    assert "hint: fields hold numbers" in str(caught.value)
+    with pytest.raises(TypeError, match='field "about"'):
+        mr.dataset(Nested(), names=["x", "label", "about"])
+    with pytest.raises(TypeError, match='field "ragged"'):
+        mr.dataset([{"ragged": [[1], [2, 3]]}] * 2)

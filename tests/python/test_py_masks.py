@@ -151,3 +151,37 @@ def test_a_field_that_is_called_mask_and_is_none_is_told(caplog):
     assert not told(caplog, plain.kinds(mask="mask").resize(32, field=both).invert(field=both))
     assert not told(caplog, plain.resize(32, filter="nearest", field=both).random_flip(field=both))
     assert not told(caplog, plain.resize(32, field="image").resize(32, filter="nearest", field="mask"))
+
+
+# ---- Masks with a palette -------------------------------------------------------------------------
+
+
+@pytest.fixture(name="voc")
+def masks_with_a_palette(tmp_path):
+    """Pascal VOC's way: numbers of classes, and colours to look at them."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    numbers = np.arange(48, dtype=np.uint8).reshape(6, 8) % 5
+    mask = image.fromarray(numbers, "P")
+    mask.putpalette([0, 0, 0, 128, 0, 0, 0, 128, 0, 128, 128, 0, 0, 0, 128])
+    mask.save(tmp_path / "0_mask.png")
+    image.fromarray(np.zeros((6, 8, 3), np.uint8)).save(tmp_path / "0.png")
+    (tmp_path / "table.csv").write_text("file,mask\n0.png,0_mask.png\n")
+    return mr.files(tmp_path, labels=tmp_path / "table.csv").kinds(mask="mask"), numbers
+
+
+@pytest.mark.parametrize("mode,said", [
+    ("index", None), ("grey16", None), ("grey", "grey is the brightness of the colours where a PNG has a palette"),
+    ("rgb", "rgb makes three channels of colours")])
+def test_colours_of_a_mask_are_told_of(voc, mode, said, caplog):
+    pipeline, numbers = voc
+    with pipeline.decode_image(field="mask", mode=mode).batch(1).loader() as loader:
+        found = next(loader)["mask"]
+    assert (said in caplog.text and 'mode="index"' in caplog.text.replace('"mode": "index"', 'mode="index"')) if said \
+        else not caplog.text
+    assert np.array_equal(found[0][..., 0] if mode != "rgb" else found[0].max(-1), numbers) == (mode == "index")
+
+
+def test_an_image_beside_a_mask_is_not_told_of(voc, caplog):
+    with voc[0].decode_image().decode_image(field="mask", mode="index").batch(1).loader() as loader:
+        next(loader)
+    assert not caplog.text

@@ -4,6 +4,8 @@ import datetime
 import decimal
 import io
 import json
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import millrace as mr
 from millrace import petastorm
 from petastorm_schema import schema_pickle
+from png16 import png16
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -38,6 +41,44 @@ def test_a_source_with_paths_columns_and_a_condition(folder):
         mr.parquet(folder, columns=["nosuch"]).batch(1).loader()
 
 
+def test_a_view_of_text_names_the_condition_of_the_source(folder):
+    with pytest.raises(ValueError, match='field "name" is') as caught:
+        mr.parquet(folder).where("name == 'n3'").loader()
+    said = 'mr.parquet(..., where=["==", "name", "text"])'
+    assert said in caught.value.hint
+    assert ids_where(folder, ["==", "name", "n3"]) == [3]
+
+
+@pytest.mark.parametrize("nulls", ["fill", "mask"])
+def test_a_fill_matters_where_a_column_has_a_null(tmp_path, nulls):
+    """Columns that pyarrow writes may have nulls by their schema, also where there are none."""
+    path, nan = tmp_path / "a.parquet", float("nan")
+    columns = {"id": range(6), "flag": [True] * 6, "x": [0.5, None] * 3, "n": [1, 2, None, 4, 5, 6]}
+    pq.write_table(pa.table(columns), path, row_group_size=3)
+
+    def rows(columns, **options):
+        with mr.parquet(path, columns=columns, nulls=nulls, fill=nan, **options).shuffle(False).batch(2).loader(
+                epochs=1) as loader:
+            return [float(v) for batch in loader for v in batch[columns[-1]][:batch.valid]]
+
+    assert rows(["flag", "x", "id"]) == list(range(6))
+    assert np.array_equal(rows(["id", "x"]), [0.5, nan] * 3, equal_nan=True)
+    assert rows(["n"], where=["!=", "id", 2]) == [1, 2, 4, 5, 6]  # nobody wants that null
+    with pytest.raises(mr.SampleError, match='column "n": row 2 is null, which cannot be filled with nan') as caught:
+        rows(["n"])
+    assert "fill=" in caught.value.hint and "on_error" not in str(caught.value)
+
+
+def test_nan_fills_floats_of_petastorms_readers(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": range(6), "x": [0.5, None] * 3}), path)
+    with petastorm.make_batch_reader(f"file://{path}", nulls="fill", fill=float("nan"), shuffle_row_groups=False,
+                                     num_epochs=1) as reader:
+        batches = list(reader)
+    assert np.concatenate([batch.id for batch in batches]).tolist() == list(range(6))
+    assert np.isnan(np.concatenate([batch.x for batch in batches])).sum() == 3
+
+
 UNITS = {"ms": 10 ** 3, "us": 10 ** 6, "ns": 10 ** 9}
 MOMENTS = [datetime.datetime(1969, 12, 31, 23, 59, 59, 999000), datetime.datetime(1970, 1, 1),
            datetime.datetime(2000, 2, 29, 12, 30, 15, 250000), datetime.datetime(2024, 5, 31),
@@ -48,7 +89,9 @@ def ids_where(path, condition):
     try:
         with mr.parquet(path, columns=["id"], where=condition).shuffle(False).batch(8).loader(epochs=1) as loader:
             return [i for batch in loader for i in batch["id"][:batch.valid].tolist()]
-    except FileNotFoundError:
+    except ValueError as error:
+        if "fits the condition" not in str(error):
+            raise
         return []
 
 
@@ -103,6 +146,42 @@ def test_conditions_on_dates_decimals_and_large_numbers(tmp_path):
             ids_where(path, ["==", column, literal])
 
 
+def test_a_wrong_value_of_a_condition_is_named(tmp_path):
+    path = tmp_path / "kinds.parquet"
+    pq.write_table(pa.table({"i8": pa.array([1, 2], pa.int8()), "s": ["a", "b"], "b": [True, False],
+                             "day": [datetime.date(2024, 1, 1)] * 2}), path)
+    for condition, said in ((["in", "i8", [1, 2, "a"]], 'column "i8" is compared with a number, not with "a": it holds int8'),
+                            (["==", "s", 3], 'column "s" is compared with a text, not with 3: it holds text'),
+                            (["==", "b", 1], 'column "b" is compared with true or false, not with 1: it holds bool'),
+                            (["==", "day", "x" * 60], f'not with "{"x" * 39}...: it holds dates')):
+        with pytest.raises(ValueError) as caught:
+            mr.parquet(path, where=condition).loader()
+        assert said in str(caught.value)
+
+
+def test_a_null_inside_a_list_is_called_so(tmp_path):
+    path = tmp_path / "lists.parquet"
+    for lists, said in (([[1, 2], [3, None], [4]], "a value inside the list of row 1 of the file is null\n"),
+                        ([[1, 2], None, [4, None]], "row 1 of the file is null (and 1 more in the row group)"),
+                        ([[1], None, [4]], "row 1 of the file is null\n")):
+        pq.write_table(pa.table({"l": pa.array(lists, pa.list_(pa.int32()))}), path)
+        with pytest.raises(RuntimeError) as caught, mr.parquet(path).batch(1).loader() as loader:
+            list(loader.one_epoch())
+        assert said in str(caught.value), str(caught.value)
+
+
+def test_a_file_that_is_there_and_empty_is_a_wrong_value(tmp_path):
+    path = tmp_path / "none.parquet"
+    pq.write_table(pa.table({"i": pa.array([], pa.int8())}), path)
+    with pytest.raises(ValueError, match="the file has no rows"):
+        mr.parquet(path).loader()
+    (tmp_path / "t.bin").write_bytes(bytes(10))
+    with pytest.raises(ValueError, match="fewer than 100 tokens"):
+        mr.tokens(tmp_path / "t.bin", length=100, dtype="uint16").loader()
+    with pytest.raises(FileNotFoundError):
+        mr.parquet(tmp_path / "nowhere.parquet").loader()
+
+
 def test_the_command_says_what_becomes_of_images(tmp_path):
     path = tmp_path / "images.parquet"
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -120,7 +199,7 @@ def test_nulls_that_become_nan(tmp_path):
             batch = next(iter(loader))
             assert np.array_equal(batch["x"], [0.5, np.nan], equal_nan=True)
             assert np.array_equal(batch["h"], np.array([np.nan, 2], np.float16), equal_nan=True)
-    with pytest.raises(mr.SampleError, match='column "i": nulls cannot be filled with nan: it is int64'), \
+    with pytest.raises(mr.SampleError, match='column "i": row 1 is null, which cannot be filled with nan: it is int64'), \
             mr.parquet(path, nulls="fill", fill=float("nan")).batch(2).loader() as loader:
         list(loader)
     for wrong in ("much", None, [1], float("inf")):
@@ -167,6 +246,43 @@ def test_rows_and_a_function_of_rows(folder):
     assert all(row.twice == row.id for row in rows)
 
 
+@pytest.mark.parametrize("edits", [[], [("length", "int16", (), False), ("twice", np.float32, (None,), False),
+                                        ("name", np.str_, (), False)]], ids=["seen", "said"])
+def test_fields_of_a_transform_may_vary_later(tmp_path, edits):
+    """The first two rows say nothing of how long a list or a text may be."""
+    lists = [[1.0, 2.0], [3.0, 4.0], [5.0] * 7, []]
+    pq.write_table(pa.table({"id": range(4), "bag": pa.array(lists, pa.list_(pa.float32())), "name": ["a", "b", "ccc", ""]}),
+                   tmp_path / "a.parquet")
+
+    def edit(row):
+        row["length"] = np.int16(len(row["bag"]))
+        if edits:
+            row["twice"], row["name"] = row.pop("bag") * 2, f"{row['name'].tobytes().decode()}!"
+        return row
+    spec = petastorm.TransformSpec(edit, edits, removed_fields=["bag"] if edits else ["id"])
+    with petastorm.make_reader(tmp_path, transform_spec=spec, shuffle_row_groups=False) as reader:
+        assert reader.schema["length"] == ("int16", (), "")
+        assert reader.schema["twice" if edits else "bag"] == ("float32", (-1,), "")
+        rows = list(reader)
+    assert rows[0]._fields == (("id", "name", "length", "twice") if edits else ("bag", "name", "length"))
+    assert [row.length for row in rows] == [2, 2, 7, 0]
+    assert [(row.twice / 2 if edits else row.bag).tolist() for row in rows] == lists
+    assert [row.name for row in rows] == ([b"a!", b"b!", b"ccc!", b"!"] if edits else [b"a", b"b", b"ccc", b""])
+
+
+def test_a_transform_that_leaves_fields_out(folder):
+    """Those that its TransformSpec removes, it may return or not; another one is missed."""
+    def spec(**more):
+        edits = [("half", "float32", (), False)]
+        return petastorm.TransformSpec(lambda row: {"half": row["x"], "x": row["x"]}, edits, **more)
+    for more in ({"removed_fields": ["id", "x"]}, {"selected_fields": ["half"]}):
+        with petastorm.make_reader(folder, schema_fields=["id", "x"], transform_spec=spec(**more)) as reader:
+            assert next(reader)._fields == ("half",)
+    with pytest.raises(mr.SampleError, match="returned no id: removed_fields"), \
+            petastorm.make_reader(folder, schema_fields=["id", "x"], transform_spec=spec()) as reader:
+        next(reader)
+
+
 def test_a_function_of_frames(folder):
     pytest.importorskip("pandas")
 
@@ -178,6 +294,71 @@ def test_a_function_of_frames(folder):
                                         transform_spec=spec) as reader:
         for batch in reader:
             assert batch._fields == ("x", "pair", "half") and (batch.half == batch.x).all()
+
+
+@pytest.mark.parametrize("pool", ["thread", "dummy"])
+def test_frames_are_transformed_ahead_of_their_use(folder, pool):
+    """In threads, of which several run at once, and in the order of the batches all the same."""
+    pytest.importorskip("pandas")
+    threads, second = set(), threading.Event()
+
+    def note(frame):
+        threads.add(threading.current_thread())
+        if frame["id"][0] == 16:
+            second.set()
+        elif frame["id"][0] == 0 and pool == "thread":
+            assert second.wait(60)  # the next batch has its turn while this one waits
+        return frame
+    arguments = {"schema_fields": ["id", "x"], "batch_size": 16, "workers_count": 2, "shuffle_row_groups": False}
+    with petastorm.make_batch_reader(folder, transform_spec=petastorm.TransformSpec(note), reader_pool_type=pool,
+                                     **arguments) as reader, petastorm.make_batch_reader(folder, **arguments) as plain:
+        assert reader.state_dict() == plain.state_dict()
+        for batch, other in zip(reader, plain, strict=True):
+            assert batch.id.tolist() == other.id.tolist() and batch.x.tolist() == other.x.tolist()
+            assert reader.state_dict() == plain.state_dict()
+        assert reader.last_row_consumed
+        reader.reset()
+        assert next(reader).id[0] == 0
+    assert (threading.main_thread() in threads) == (pool == "dummy")
+
+
+def test_no_frame_is_transformed_after_join(folder):
+    pytest.importorskip("pandas")
+    begun, ended = [], []
+
+    def note(frame):
+        begun.append(1)
+        time.sleep(0.05)
+        ended.append(1)
+        return frame
+    with petastorm.make_batch_reader(folder, schema_fields=["id"], batch_size=4, workers_count=64,
+                                     transform_spec=petastorm.TransformSpec(note)) as reader:
+        next(reader)
+        reader.stop()
+        reader.join()
+        assert len(begun) == len(ended) <= 2 * 8 + 1  # as many threads as CPUs is no number of batches to hold
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_errors_of_frames_come_in_their_turn(folder, tmp_path, workers):
+    pytest.importorskip("pandas")
+
+    def fail(frame):
+        if frame["id"][0] >= 48:
+            raise KeyError("not this one")
+        return frame
+    with petastorm.make_batch_reader(folder, schema_fields=["id"], batch_size=16, workers_count=workers,
+                                     transform_spec=petastorm.TransformSpec(fail), shuffle_row_groups=False) as reader:
+        assert [next(reader).id[0] for _ in range(3)] == [0, 16, 32]
+        with pytest.raises(KeyError, match="not this one"):
+            next(reader)
+    pq.write_table(pa.table({"x": [1, 2, 3, 4, None, 6]}), tmp_path / "a.parquet", row_group_size=2)
+    with petastorm.make_batch_reader(tmp_path, batch_size=2, workers_count=workers, shuffle_row_groups=False,
+                                     transform_spec=petastorm.TransformSpec(lambda frame: frame)) as reader:
+        assert [next(reader).x.tolist() for _ in range(2)] == [[1, 2], [3, 4]]
+        with pytest.raises(mr.SampleError, match="is null"):
+            next(reader)
+        assert not reader.last_row_consumed
 
 
 def test_filters_and_where(folder):
@@ -202,9 +383,10 @@ def test_what_cannot_be_is_refused_with_the_way(folder, tmp_path):
         petastorm.make_reader(str(folder), cur_shard=1)
     with pytest.raises(ValueError, match="regular expression"):
         petastorm.make_reader(str(folder), schema_fields=["a|b"])
-    write_schema(tmp_path, b"no pickle")
-    with pytest.raises(ValueError, match="schema cannot be read"):
-        petastorm.make_reader(str(tmp_path))
+    for pickled, word in ((b"no pickle", "damaged"), (schema_pickle(4, last="n" * 300), "name of 300 bytes")):
+        write_schema(tmp_path, pickled)
+        with pytest.raises(ValueError, match=f"schema cannot be read: .*{word}.*make_batch_reader"):
+            petastorm.make_reader(str(tmp_path))
 
 
 def test_nulls_filters_and_addresses_of_petastorms(tmp_path):
@@ -245,30 +427,38 @@ def test_codecs_of_petastorm(tmp_path):
     """Arrays and images come as they were before its codecs took them."""
     from PIL import Image
     rng = np.random.default_rng(3)
+    deep = [("deep", np.uint16, (None, None, 3)), ("depth", np.uint16, (6, None)), ("flat", np.uint8, (6, None))]
     rows = [{"id": i, "image": rng.integers(0, 256, (4 + i % 3, 5, 3), np.uint8),
+             "deep": rng.integers(0, 65536, (5, 2 + i % 3, 3), np.uint16),
+             "depth": rng.integers(0, 65536, (6, 2 + i % 4), np.uint16),
+             "flat": rng.integers(0, 256, (6, 3 + i % 2), np.uint8),
              "matrix": rng.standard_normal((4, i % 5)).astype(np.float32),
              "packed": rng.integers(-9, 9, 7), "name": f"row {i}"} for i in range(23)]
 
     def stored(row):
-        image = io.BytesIO()
+        image, flat, matrix = io.BytesIO(), io.BytesIO(), io.BytesIO()
         Image.fromarray(row["image"]).save(image, "PNG")
-        matrix = io.BytesIO()
+        Image.fromarray(row["flat"]).save(flat, "PNG")
         np.save(matrix, row["matrix"])
-        return {**row, "image": image.getvalue(), "matrix": matrix.getvalue(),
+        return {**row, "image": image.getvalue(), "matrix": matrix.getvalue(), "flat": flat.getvalue(),
+                "deep": png16(row["deep"], 2), "depth": png16(row["depth"][..., None], 0),
                 "packed": saved(np.savez_compressed, arr=row["packed"])}
     pq.write_table(pa.Table.from_pylist([stored(row) for row in rows]), tmp_path / "a.parquet",
                    row_group_size=6)
-    write_schema(tmp_path, schema_pickle(4))
+    write_schema(tmp_path, schema_pickle(4, images=deep))
     with petastorm.make_reader(tmp_path, seed=2, workers_count=2) as reader:
         given = sorted(reader, key=lambda row: row.id)
     assert len(given) == 23
     for ours, row in zip(given, rows):
-        for name in ("image", "matrix", "packed"):
+        for name in ("image", "deep", "depth", "flat", "matrix", "packed"):
             value = getattr(ours, name)
             assert value.dtype == row[name].dtype and np.array_equal(value, row[name]), name
         assert ours.name == row["name"].encode()
     with petastorm.make_reader(tmp_path, schema_fields=["packed"]) as reader:
         assert next(reader)._fields == ("packed",)
+    write_schema(tmp_path, schema_pickle(4, images=[("deep", np.float32, (None, None, 3))]))
+    with pytest.raises(NotImplementedError, match="deep: images of float32"):
+        petastorm.make_reader(tmp_path)
 
 
 # ---- Through pyarrow -----------------------------------------------------------------------------
@@ -350,3 +540,91 @@ def test_tables_of_others_have_the_fields_of_files(tmp_path):
     assert [kind[1] for kind in mr.arrow(dense).types.values()] == [(2,), (-1,), (-1,)]
     assert values(mr.arrow(dense)) == {"pair": [[1, 2], [3, 4], [5, 6]], "same": [[97], [98], [99] * 3],
                                        "bag": [[1], [2], []]}
+
+
+# ---- Batches in memory of the row group's ---------------------------------------------------------
+@pytest.fixture(scope="module")
+def long_rows(tmp_path_factory):
+    """Two row groups of 1,000 rows: batches of 64 begin at multiples of 64 bytes, but 15, which lies in both."""
+    path = tmp_path_factory.mktemp("lent") / "a.parquet"
+    i = np.arange(2000)
+    pq.write_table(pa.table({"id": i, "x": (i / 2).astype(np.float32), "pair": [[v, -v] for v in i.tolist()],
+                             "name": [f"n{v}" for v in i]}), path, row_group_size=1000)
+    return path
+
+
+def check_long_rows(batch, first):
+    i = np.arange(first, first + batch.size)
+    assert np.array_equal(batch["id"], i) and np.array_equal(batch["x"], (i / 2).astype(np.float32))
+    assert np.array_equal(batch["pair"], np.stack([i, -i], 1)) and batch["name"].texts() == [f"n{v}" for v in i]
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_batches_in_order_are_rows_of_the_row_group(long_rows):
+    with mr.parquet(long_rows).shuffle(False).batch(64).loader(epochs=1, threads=2) as loader:
+        batches = list(loader)
+    for k, batch in enumerate(batches):
+        check_long_rows(batch, 64 * k)
+        assert all(address(batch[name]) % 64 == 0 for name in ("id", "x", "pair"))
+    for name in ("id", "x", "pair"):
+        follows = [address(b[name]) == address(a[name]) + a[name].nbytes for a, b in zip(batches, batches[1:])]
+        assert follows[:14] == [True] * 14 and not follows[14] and not follows[15]
+
+
+def test_batches_outlive_their_loader_and_are_the_consumers_own(long_rows):
+    """Whoever writes to a batch changes no other, of whichever epoch."""
+    kept = []
+    with mr.parquet(long_rows).shuffle(False).batch(64).loader(epochs=3, threads=2) as loader:
+        for _ in range(3):
+            for k, batch in enumerate(loader):
+                check_long_rows(batch, 64 * k)
+                if k % 5 == 0:
+                    kept.append((64 * k, batch))
+                else:
+                    for name in ("id", "x", "pair"):
+                        batch[name][...] = 77
+    del loader, batch
+    for first, batch in kept:
+        check_long_rows(batch, first)
+
+
+@pytest.mark.parametrize("change", [
+    lambda p: p.remainder("pad"), lambda p: p.remainder("even"), lambda p: p.repeat(2),
+    lambda p: p.shuffle({"window": 2})])
+def test_rows_that_may_come_twice_are_copied(long_rows, change):
+    """Of a batch that was written to, too: what was padded is as it is in the file."""
+    pipeline = change(mr.parquet(long_rows, columns=["id", "x"]).shuffle(False).batch(96))
+    with pipeline.loader(epochs=2, threads=2, seed=1) as loader:
+        for _ in range(2):
+            for batch in loader:
+                assert np.array_equal(batch["id"], batch.samples)
+                batch["id"][...] = 77
+
+
+def test_a_batch_as_large_as_a_row_group_and_larger(long_rows):
+    for size in (1000, 1500, 2000):
+        with mr.parquet(long_rows).shuffle(False).batch(size).loader(epochs=2, threads=2) as loader:
+            for _ in range(2):
+                for k, batch in enumerate(loader):
+                    check_long_rows(batch, size * k)
+
+
+# ---- Types that a footer says twice ------------------------------------------------------------------
+@pytest.mark.parametrize("kind, was, becomes", [
+    (pa.decimal128(9, 2), b"\x25\x0a\x15\x04\x15\x12", b"\x25\x0a\x15\x08\x15\x12"),  # scale 4
+    (pa.decimal128(9, 2), b"\x25\x0a\x15\x04\x15\x12", b"\x25\x0c\x15\x04\x15\x12"),  # a date
+    (pa.int8(), b"\x25\x1e", b"\x25\x16"), (pa.uint16(), b"\x25\x18", b"\x25\x1a")])  # uint8, uint32
+def test_a_type_that_is_damaged_in_one_of_its_places_is_refused(tmp_path, kind, was, becomes):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": pa.array([1, 2], kind), "other": [3, 4]}), path, store_schema=False)
+    whole = path.read_bytes()
+    begin = whole.index(b"\x18\x01x", len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")) + 3
+    assert whole[begin:].startswith(was), whole[begin:begin + 16]
+    path.write_bytes(whole[:begin] + becomes + whole[begin + len(was):])
+    with pytest.raises(Exception, match="column x: the schema says its type twice, and not the same"):
+        mr.parquet(path).batch(2).loader()
+    with mr.parquet(path, columns=["other"]).shuffle(False).batch(2).loader(epochs=1) as loader:
+        assert next(iter(loader))["other"].tolist() == [3, 4]

@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 # `gate` holds up the samples of `never` until it is set, and `entered` tells that one is held up.
 HEAD = """
 import os, signal, sys, threading, time
@@ -240,3 +242,18 @@ mr.files({str(tmp_path)!r}).loader()
 """
     out = run(code)
     assert out.stderr.startswith("millrace ") and "1 files beside" in out.stderr, out.stderr
+
+
+def test_another_interpreter_of_the_process_is_refused():
+    """Threads of a loader would enter the first one."""
+    interpreters = pytest.importorskip("_xxsubinterpreters")
+    code = f"""
+import {interpreters.__name__} as interpreters
+try:
+    interpreters.run_string(interpreters.create(), "import millrace._core")
+except interpreters.RunFailedError as error:
+    print("main interpreter only" in str(error), end="", flush=True)
+os._exit(0)
+"""
+    out = run(code, 60)
+    assert out.stdout == "True", out.stdout + out.stderr

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams written from Python: byte by byte what docs/streams.md says, by a reader that shares no
 code with the library; and what the command writes."""
+import io
 import itertools
 import pathlib
 import runpy
@@ -10,6 +11,7 @@ import threading
 import numpy as np
 import pytest
 import xxhash
+from PIL import Image
 
 import millrace as mr
 from millrace import streams
@@ -86,6 +88,10 @@ def test_errors(tmp_path):
         with pytest.raises(ValueError, match="a key of 70000 bytes"):
             writer.append(b"", key="k" * 70000)
     writer.close()
+    (tmp_path / "photo.jpg").write_bytes(b"")
+    with pytest.raises(ValueError, match="no stream, and has other files"):
+        streams.Writer(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["photo.jpg", "s"]
     with pytest.raises(ValueError, match="closed"):
         writer.append(b"")
 
@@ -175,6 +181,32 @@ def test_what_a_function_makes_stays_as_long_as_the_batch(tmp_path):
         assert found == [_some(i).tolist() for i in range(64)]
 
 
+def picture(i):
+    rows = np.random.default_rng(i).integers(0, 256, (20 + i % 7, 24 + i % 5, 3), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(rows).save(file, ("JPEG", "PNG", "WEBP")[i % 3])
+    return file.getvalue()
+
+
+def test_images_of_a_stream_are_those_of_files(tmp_path):
+    """The same bytes, and the same draws of random ops, whether they are followed or read as they are."""
+    (tmp_path / "files").mkdir()
+    with streams.Writer(tmp_path / "s", sync="never") as stream:
+        for i in range(40):
+            stream.append(picture(i))
+            (tmp_path / "files" / f"{i:02}.{('jpg', 'png', 'webp')[i % 3]}").write_bytes(picture(i))
+
+    def delivered_of(source):
+        pipeline = source.decode_image().random_resized_crop(16).random_flip().seed(4).batch(8)
+        with pipeline.loader(epochs=1) as loader:
+            return np.concatenate([np.asarray(next(iter(batch.values()))) for batch in loader])
+
+    files = delivered_of(mr.files(str(tmp_path / "files")).shuffle(False))
+    assert files.shape == (40, 16, 16, 3) and len({row.tobytes() for row in files}) == 40
+    assert np.array_equal(delivered_of(mr.segments(str(tmp_path / "s"), follow=True, until=40)), files)
+    assert np.array_equal(delivered_of(mr.segments(str(tmp_path / "s")).shuffle(False)), files)
+
+
 def test_only_streams_are_rehearsed(tmp_path):
     _append(tmp_path, 8)
     with pytest.raises(ValueError, match="follow"):
@@ -226,7 +258,8 @@ def test_a_journal_remembers_what_the_clock_decided(tmp_path):
         assert next(loader).size == 8
 
 
-def test_the_example_runs(capsys):
+def test_the_example_runs(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["continual.py"])
     runpy.run_path(str(pathlib.Path(__file__).parents[2] / "examples/continual.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert [line[:16].strip() for line in lines] == ["", "as it comes", "with rehearsal", "all mixed"]
@@ -312,3 +345,116 @@ def test_ranks_read_for_each_other_over_redis(tmp_path, redis):
             assert [[bytes(v) for v in batch["value"]] for batch in loader] == together[rank]
     assert [c["entries"] for c in counts] == [300, 300]
     assert counts[0]["received"] > 50 and counts[0]["sent"] > 50
+
+
+# ---- A replay -----------------------------------------------------------------------------------
+
+
+def twice(sample):
+    return {"n": np.int64(2 * int(bytes(sample["value"]))), "label": sample["label"]}
+
+
+def thrice(sample):
+    return {"n": np.int64(3 * int(bytes(sample["value"]))), "label": sample["label"]}
+
+
+thrice.__qualname__ = "twice"
+
+
+def other(sample):
+    return twice(sample)
+
+
+def with_function(folder, function=None):
+    stream = mr.segments(str(folder / "s"), follow=True, until=100).rehearse(20)
+    return (stream.map(function) if function else stream).batch(10)
+
+
+@pytest.fixture
+def journalled(tmp_path):
+    """A run with a function, or without: its digest, of which the journal has two parts."""
+    _append(tmp_path / "s", 100)
+
+    def run(function):
+        with with_function(tmp_path, function).loader(journal=tmp_path / "j", digest=True) as loader:
+            for batch in itertools.islice(loader, 7):
+                pass
+            loader.state_dict()
+            sizes = 7 * batch.size - 5 + sum(batch.size for batch in loader)
+            return loader.digest(), sizes
+    return run
+
+
+def test_a_replay_is_given_the_functions_again(tmp_path, journalled):
+    digest, samples = journalled(twice)
+    for threads in (0, 1, 3):
+        found = mr.replay(tmp_path / "j", with_function(tmp_path, twice), threads=threads)
+        assert found == (20, samples, 2, digest) and found.compared == 2
+    with pytest.raises(mr.StateError, match="steps 0 to 6 were"):
+        mr.replay(tmp_path / "j", with_function(tmp_path, thrice))
+    with pytest.raises(Exception, match="Python functions.*\n.*millrace.replay"):
+        mr.replay(tmp_path / "j")
+
+
+def in_modules(*modules):
+    """Two functions of one name, as if defined in modules."""
+    def make(factor, module):
+        def scale(sample):
+            number = sample["n"] if "n" in sample else int(bytes(sample["value"]))
+            return {"n": np.int64(factor + 10 * number), "label": sample["label"]}
+        scale.__module__, scale.__qualname__ = module, "scale"
+        return scale
+    return [make(factor, module) for factor, module in zip((3, 5), modules)]
+
+
+def with_functions(folder, functions):
+    """The second one is given what the first one made, so their order counts."""
+    stream = mr.segments(str(folder / "s"), follow=True, until=40).rehearse(10)
+    first, second = functions
+    return stream.map(first).map(second).fields(["n", "label"]).batch(10)
+
+
+@pytest.mark.parametrize("then,now", [
+    (("__main__", "__main__"), ("live", "live")), (("__main__", "tools"), ("live", "tools")),
+    (("tools", "__main__"), ("tools", "live")), (("__main__", "live"), ("live", "other")),
+    (("__main__", "tools"), ("live", "live")), (("live", "live"), ("__main__", "live"))])
+def test_a_replay_takes_functions_of_other_modules(tmp_path, then, now):
+    _append(tmp_path / "s", 40)
+    with with_functions(tmp_path, in_modules(*then)).loader(journal=tmp_path / "j", digest=True) as loader:
+        for batch in loader:
+            pass
+        digest = loader.digest()
+    assert mr.replay(tmp_path / "j", with_functions(tmp_path, in_modules(*now))).digest == digest
+
+
+def test_a_replay_names_the_function_that_is_not_there(tmp_path, journalled):
+    journalled(twice)
+    with pytest.raises(ValueError, match="there is no function .*:twice") as caught:
+        mr.replay(tmp_path / "j", with_function(tmp_path, other))
+    assert "functions=" not in caught.value.hint and ":other" in caught.value.hint
+
+
+def test_a_replay_without_functions_needs_no_pipeline(tmp_path, journalled):
+    digest, samples = journalled(None)
+    assert mr.replay(str(tmp_path / "j")) == (20, samples, 2, digest)
+    with pytest.raises(OSError):
+        mr.replay(tmp_path / "nothing")
+    with streams.Writer(tmp_path / "entries") as writer:
+        writer.append(b"x")
+    with pytest.raises(ValueError, match="no journal of a run, but a stream"):
+        mr.replay(tmp_path / "entries")
+    with pytest.raises(TypeError, match="pipeline of the run"):
+        mr.replay(tmp_path / "j", twice)
+    with pytest.raises(ValueError, match="threads"):
+        mr.replay(tmp_path / "j", threads=-1)
+
+
+def test_an_exception_of_a_function_ends_a_replay(tmp_path, journalled):
+    def refuses(sample):
+        if bytes(sample["value"]) == b"77":
+            raise KeyError("seventy-seven")
+        return twice(sample)
+    journalled(twice)
+    refuses.__module__, refuses.__qualname__ = twice.__module__, twice.__qualname__
+    with pytest.raises(mr.SampleError, match="seventy-seven"):
+        mr.replay(tmp_path / "j", with_function(tmp_path, refuses))

@@ -42,6 +42,17 @@ def test_figures_against_an_independent_reader(tmp_path, fuse):
     assert all(s["name"].endswith((".jpg", ".png")) for s in figures["slowest"])
 
 
+def test_a_trace_that_cannot_be_begun_leaves_the_loader_as_it_was(tmp_path):
+    with mr.synthetic(samples=8, shape=[2]).batch(2).shuffle(False).loader(epochs=1) as loader, \
+            mr.synthetic(samples=8, shape=[2]).batch(2).shuffle(False).loader(epochs=1) as plain:
+        next(loader), next(plain)
+        with pytest.raises(FileNotFoundError):
+            mr.profile(loader, tmp_path / "none" / "run.trace")
+        assert loader.trace is None
+        for got, wanted in zip(loader, plain, strict=True):
+            assert all(np.array_equal(got[field], wanted[field]) for field in wanted)
+
+
 def compare(figures, trace):
     """A report's figures with those of the independent reader."""
     assert figures["spans"] == len(trace.spans) and figures["damaged"] == 0
@@ -284,6 +295,23 @@ def test_live_figures():
     for line in metrics.splitlines():
         name, _, value = line.rpartition(" ")
         assert line.startswith("# ") or (name and float(value) >= 0)
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_names_of_our_loaders_are_left_out_on_request(tmp_path, names):
+    """Files, folders and classes; the batches and the figures are the same."""
+    path = tmp_path / "run.trace"
+    with photos().loader(seed=3) as loader:
+        wanted = [batch.samples.tolist() for batch in loader]
+    with photos().loader(seed=3) as loader:
+        with mr.profile(loader, path, names=names):
+            assert [batch.samples.tolist() for batch in loader] == wanted
+    data = path.read_bytes()
+    for word in (b"photos", b'"cat"', b'"dog"', b".jpg", b".png"):
+        assert (word in data) is names, word
+    figures = mr.report(path).figures
+    assert figures["samples"] == 10 and [op["name"] for op in figures["ops"]][0] == "decode_image"
+    assert ("photos" in mr.report(path).html) is names
 
 
 def test_ranks_of_one_run_are_told_together(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import soundfile
 import soxr
 
-from mrlib import CODES, MrError, apply
+from mrlib import CODES, Loader, MrError, apply
 
 SHARED = pathlib.Path(__file__).resolve().parents[3] / "shared" / "data" / "corpora"
 
@@ -119,6 +119,32 @@ def test_corpus_is_decoded_or_refused_as_libsndfile_does(path):
         np.testing.assert_array_equal(got, want)
     else:
         assert np.abs(got - want).max() < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["bytes", "struct"])
+def test_sound_in_columns_is_that_in_files(tmp_path, kind):
+    """Recordings as a column of bytes, and as Hugging Face keeps them, {bytes, path}."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for i in range(9):
+        form = ("WAV", "FLAC", "OGG")[i % 3]
+        (folder / f"{i}.{form.lower()}").write_bytes(encoded(tones(500 + 300 * i, 1 + i % 2, seed=i), 16000, format=form))
+    raw = [path.read_bytes() for path in sorted(folder.iterdir())]
+    cells = pa.array(raw) if kind == "bytes" else pa.array(
+        [{"bytes": data, "path": f"{i}.x"} for i, data in enumerate(raw)], pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+    pq.write_table(pa.table({"audio": cells}), tmp_path / "a.parquet", row_group_size=4)
+
+    def decoded(source, field):
+        ops = [{"decode_audio": {"mono": True, "dtype": "float32", "field": field}}]
+        with Loader({"source": source, "ops": ops, "batch": 4, "shuffle": False}, threads=2) as loader:
+            return [np.array(batch[field][i]) for batch in loader for i in range(batch.size)]
+    ours = decoded({"parquet": {"path": str(tmp_path / "a.parquet")}}, "audio")
+    theirs = decoded({"files": {"path": str(folder), "extensions": ["wav", "flac", "ogg"]}}, "image")
+    assert len(ours) == len(theirs) == 9
+    for i, (a, b) in enumerate(zip(ours, theirs)):
+        assert a.dtype == b.dtype == np.float32 and len(a) == 500 + 300 * i
+        np.testing.assert_array_equal(a, b)
 
 
 # ---- Resampling ------------------------------------------------------------------------------

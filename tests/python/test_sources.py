@@ -887,7 +887,7 @@ def test_lines_damage(tmp_path):
         assert sorted(s for b in loader for s in b.samples) in ([0, 0, 2], [0, 2, 2])
         assert [s[2] for s in loader.skips()] == [1]
     path.write_text("")
-    refused(source, "no rows", "NOT_FOUND")
+    refused(source, "no rows", "PARAM")
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1}\n[1]\n{"a": 99999999999999999999}\n')
     refused({"lines": {"path": str(path)}}, "not a JSON object", "CORRUPT")

@@ -265,6 +265,7 @@ def extracted(source, **params):
     ("<table><tr><td>a<td>b<tr><th>c<td>d</table>", "a b\nc d"),
     ("<pre> x\n  y </pre>z", " x\n  y\nz"), ("<p>&lt;b&gt; &eacute;&#8212;&nbsp;x", "<b> é—\xa0x"),
     ("<p hidden>no<p>yes", "yes"), ("<p>a</i>b</div>c", "abc"), ("<p>a\0b", "a b"),
+    ('<!-- -- <p x="-->one<p y=" ">two', "one\ntwo"), ("<p>one<!-- two -->three", "onethree"),
     ("<select><option>no</select><button>no</button>yes", "yes"),
 ])
 def test_small_pages(source, want):
@@ -275,6 +276,41 @@ def test_encodings():
     assert extracted("<p>café".encode("latin-1")) == "café"
     assert extracted("<meta charset=iso-8859-2><p>źle".encode("iso-8859-2")) == "źle"
     assert extracted("<meta charset=iso-8859-2><p>źle".encode()) == "źle"  # UTF-8 speaks for itself
+
+
+UNREAD = "<!-- -- -->"  # from here on nothing is left out before the parser has it
+PIECES = ["<", ">", '"', "'", "=", "/", "<!--", "-->", "--", "<script>", "</script>", '<script>"</p>"', "<title>", "</title>", "<!",
+          "<textarea>", "<style", "</", "</p>", "<p hidden>", "<p class=x>", '<div class="a" hidden="b">', "<?", "<xmp>", " ", "\n",
+          "\0", "&", "hidden", "a", "text", "<br/>", "<!doctype html>", "<!---->", "<!-- c -->", "<body>",
+          '<iframe src="x"></iframe>', "<p", ' x="', ' f=""', '"a', '">', "<!-- -- "]
+
+
+@pytest.mark.parametrize("page", [
+    '<!--> one <p x="-->two">three', '<!-- --!> one <p x="-->two">three',
+    "<script><noscript></script>one", "<style><frameset></style>one<p>two",
+    '<script>"</p>" one <b x="</script>two<p y="">three', '<script/>one <b x="</script>two<p y="">three',
+    '<title><p x="</title>one<p y="">two', '<p x=\'a"b\'>one<p y=\'"\'>two', '<p x = ">">one', '<p x="a"hidden>one', '<p x=a/>one',
+    "<p x='a' hidden y='b'>one</p>two", "<p x=" + 2 ** 20 * "a" + ">one", "<" + 40 * "a" + ' x="">one',
+])
+def test_nothing_with_text_is_left_out_where_parsers_differ(page):
+    assert extracted(page) == extracted(UNREAD + page)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_with_text_is_left_out_before_parsing(seed):
+    rnd = random.Random(seed)
+    for _ in range(300):
+        page = "".join(rnd.choice(PIECES) for _ in range(rnd.randrange(1, 30)))
+        assert extracted(page) == extracted(UNREAD + page), page
+
+
+def test_nothing_with_text_is_left_out_of_pages_of_the_web():
+    pages = [path.read_bytes().decode("utf-8", "replace") for path in sorted((SHARED / "corpora" / "html").glob("*.html"))]
+    if not pages:
+        pytest.skip("there are no pages in ../shared")
+    for page in pages:
+        if not page.startswith(("\ufeff", "<?xml")):  # which stand at the beginning or nowhere
+            assert extracted(page) == extracted(UNREAD + page), page[:200]
 
 
 def test_pages_that_cost_more_than_they_are_worth():

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from test_law_matrix import SOURCES
+
 COMMAND = os.path.join(os.path.dirname(os.environ["MILLRACE_LIB"]), "millrace")
 SHM = "/dev/shm"
 
@@ -77,14 +79,16 @@ def test_the_page(data, scratch, tmp_path):
     assert done.returncode == 2 and "two files of a kind" in done.stderr
 
 
-def test_apply_makes_the_pack(data, scratch, tmp_path):
-    """Where one is chosen; the document delivers the same either way."""
+@pytest.mark.parametrize("keep", ["pack npy", "pack tar"])
+def test_apply_makes_the_pack(data, scratch, tmp_path, keep):
+    """It is chosen for so many epochs, since photos are large and what is made of them small."""
     out = tmp_path / "tuned.json"
-    said = tune(data, scratch, "--presto", "0,0,1", "--memory", "1", "--apply", "-o", out)
+    said = tune(data, scratch, "--epochs", 10 ** 6, "--keep", keep, "--apply", "-o", out)
+    assert [row["keeps"] for row in said["strategies"] if row["chosen"]] == [keep]
+    pack = tmp_path / "tuned-pack"
+    assert (pack / "manifest.json").exists() and said["folder"] == str(pack) and str(pack) in out.read_text()
     digest = millrace("run", data / "plain.json", "--quiet").stdout
     assert millrace("run", out, "--quiet").stdout == digest
-    packed = [row for row in said["strategies"] if row["chosen"]][0]["keeps"].startswith("pack")
-    assert packed == (tmp_path / "tuned-pack" / "manifest.json").exists() == bool(said["folder"])
     done = millrace("tune", data / "p.json", "--apply", check=False)
     assert done.returncode == 2 and "--apply needs -o" in done.stderr
 
@@ -223,6 +227,18 @@ def test_a_rule_that_is_wrong_shows(data, scratch, tmp_path):
         pytest.skip("numbers are not padded")
     said = tune(tmp_path, scratch, "--keep", "cache", name="p.json")
     assert not any(rewrite["same_bytes"] for rewrite in said["rewrites"])
+
+
+@pytest.mark.parametrize("name", ["tar", "array", "tokens", "lines", "hdf5", "parquet"])
+def test_other_sources_deliver_the_same(scratch, tmp_path, name):
+    """Whatever is chosen for them."""
+    path, out = tmp_path / "p.json", tmp_path / "tuned.json"
+    path.write_text(json.dumps({"source": SOURCES[name](tmp_path), "batch": 9, "shuffle": False}))
+    said = tune(tmp_path, scratch, "--keep", "pack tar", "--epochs", 10 ** 6, "--apply", "-o", out)
+    assert all(row["measured"] or row["why"] for row in said["strategies"])
+    assert {row["keeps"] for row in said["strategies"] if row["measured"]} == {"nothing", "pack tar"}
+    digests = {millrace("run", file, "--epochs", 2, "--quiet").stdout for file in (path, out)}
+    assert len(digests) == 1 and len(digests.pop().strip()) == 32
 
 
 def test_only_what_may_be_kept(data, scratch):

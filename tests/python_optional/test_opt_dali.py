@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our batches in a DALI pipeline, on the CPU: what comes out is what the loader gives, epoch after
 epoch, without a copy on the way in."""
+import io
 import os
 
 import numpy as np
@@ -11,6 +12,7 @@ dali = pytest.importorskip("nvidia.dali", reason="nvidia-dali is not installed")
 from nvidia.dali import fn  # noqa: E402
 
 import millrace as mr  # noqa: E402
+import packs  # noqa: E402
 
 PHOTOS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli", "data", "photos")
 
@@ -80,3 +82,27 @@ def test_what_dali_cannot_take_is_told():
         photos().loader().as_dali_source(["picture"])
     with pytest.raises(TypeError, match="cast it to float16"):
         photos().cast("bfloat16").loader().as_dali_source()
+
+
+def read_by_dali(shards, members):
+    """By its reader of WebDataset, with the index that lies beside each shard."""
+    @dali.pipeline_def(batch_size=10, num_threads=2, device_id=None)
+    def make():
+        indexes = [shard.removesuffix(".tar") + ".idx" for shard in shards]
+        return tuple(fn.readers.webdataset(paths=shards, index_paths=indexes, ext=members, pad_last_batch=True))
+    pipeline = make()
+    pipeline.build()
+    return [[np.array(out.at(i)) for i in range(10)] for out in pipeline.run()]
+
+
+def test_dali_reads_packs(tmp_path):
+    """Files as they are, classes and arrays, byte for byte what our own loader reads."""
+    for make, member in ((packs.photos, "jpg"), (packs.arrays, "npy")):
+        (tmp_path / member).mkdir()
+        shards = make(tmp_path / member)
+        ours, (images, classes) = packs.ours(shards), read_by_dali(shards, [member, "cls"])
+        assert len(ours) == 10
+        for a, image, label in zip(ours, images, classes):
+            raw = np.load(io.BytesIO(image.tobytes())) if member == "npy" else image
+            assert raw.dtype == np.uint8 and np.array_equal(raw, a["image"])
+            assert label.tobytes() == str(a["label"]).encode()

@@ -2,6 +2,7 @@
 """mr.torch.DataLoader against torch's own: samplers, iterable datasets, worker processes, generators,
 attributes; and that all of it repeats and resumes."""
 import itertools
+import json
 import os
 import pickle
 import random
@@ -141,10 +142,103 @@ def test_samplers_that_draw_repeat_and_resume(way, make):
         state = pickle.loads(pickle.dumps(first.state_dict()))
         second = loader()
         second.load_state_dict(state)
-        assert labels(second) == epochs[0][stop:] and labels(second) == epochs[1]
+        if stop < len(epochs[0]):
+            assert labels(second) == epochs[0][stop:]
+        assert labels(second) == epochs[1]  # at once, after a state of the last batch
+
+
+class Keeps(Sampler):
+    """Draws from a generator that it keeps."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def __iter__(self):
+        numbers = list(range(N))
+        self.rng.shuffle(numbers)
+        return iter(numbers)
+
+    def __len__(self):
+        return N
+
+
+KEPT = {
+    "torch": lambda: {"sampler": RandomSampler(Pairs(), generator=torch.Generator().manual_seed(3))},
+    "weighted": lambda: {"sampler": WeightedRandomSampler([1.0] * N, N, generator=torch.Generator().manual_seed(3))},
+    "batches": lambda: {"batch_size": 1, "batch_sampler": BatchSampler(
+        RandomSampler(Pairs(), generator=torch.Generator().manual_seed(3)), 4, False)},
+    "random": lambda: {"sampler": Keeps(random.Random(3))},
+    "numpy": lambda: {"sampler": Keeps(np.random.default_rng(3))},
+    "mersenne": lambda: {"sampler": Keeps(np.random.RandomState(3))}}
+
+
+@pytest.mark.parametrize("name,way", [*((name, 0) for name in KEPT), ("torch", 1), ("torch", 2)])
+def test_samplers_with_generators_of_their_own_go_on_in_their_epoch(name, way):
+    def loader():
+        return mine(**KEPT[name](), **WAYS[way])
+    whole = loader()
+    epochs = [labels(whole) for _ in range(4)]
+    assert all(a != b for a, b in itertools.pairwise(epochs))
+    for epoch, stop in ((0, 0), (0, 5), (0, 6), (1, 1), (2, 5), (2, 6)):
+        first = loader()
+        for _ in range(epoch):
+            labels(first)
+        batches = iter(first)
+        assert labels(itertools.islice(batches, stop)) == epochs[epoch][:stop]
+        state = json.loads(json.dumps(first.state_dict()))
+        second = loader()
+        second.load_state_dict(state)
+        assert second.next_epoch == epoch + (stop == 6)
+        second.load_state_dict(json.loads(json.dumps(second.state_dict())))
+        assert labels(second) == (epochs[epoch][stop:] or epochs[epoch + 1])
+        assert labels(second) == epochs[epoch + 1 + (stop == 6)] if epoch + (stop == 6) < 3 else True
+
+
+# ---- Where a training loop goes on ---------------------------------------------------------------
+
+LOOPS = {"law": lambda: mine(shuffle=True), "processes": lambda: mine(shuffle=True, num_workers=2, workers="processes"),
+         "sampler": lambda: mine(sampler=RandomSampler(Pairs())), "kept": lambda: mine(**KEPT["torch"]()),
+         "stream": lambda: mine(dataset=Pieces(), num_workers=2)}
+
+
+def trained(loader, epochs, stop=None):
+    """(epoch, batch) of each step, as a program sees them that counts epochs; with its state after `stop` steps."""
+    seen, state = [], loader.state_dict() if stop == 0 else None
+    for epoch in range(loader.next_epoch, epochs):
+        for batch in loader:
+            if state is not None:
+                return seen, state
+            seen.append((epoch, batch[-1].tolist()))
+            if len(seen) == stop:
+                state = loader.state_dict()
+    return seen, state
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_goes_on_in_the_epoch_that_a_state_is_in(name):
+    """A state after the last batch of an epoch says that the epoch is over."""
+    whole, _ = trained(LOOPS[name](), 3)
+    assert len(whole) == 18
+    for stop in (0, 1, 6, 11, 12, 18):
+        seen, state = trained(LOOPS[name](), 3, stop)
+        loader = LOOPS[name]()
+        loader.load_state_dict(json.loads(json.dumps(state)))
+        rest, _ = trained(loader, 3)
+        want = whole[stop:]
+        if name == "stream" and stop % 6 == 0 < stop:  # nobody knows its length before it is gone through
+            want, rest = [batch for _, batch in want], [batch for _, batch in rest][:len(want)]
+        assert seen == whole[:stop] and rest == want
 
 
 # ---- Iterable datasets ---------------------------------------------------------------------------
+
+
+class Pieces(IterableDataset):
+    """As one of several workers has it."""
+
+    def __iter__(self):
+        info = get_worker_info()
+        return iter([(i, i) for i in range(info.id if info else 0, N, info.num_workers if info else 1)])
 
 
 class Count(IterableDataset):
@@ -300,6 +394,38 @@ def test_samples_that_seldom_draw_are_as_if_generators_were_always_seeded(sample
                 assert drawn == (want[i] if i % 5 == 3 else ([0, 0], 0, 0.0, 0.0))
 
 
+class SeldomAnother(Noisy):
+    """Draws from numpy's generator for each sample, and from others' for some, which are not the first two."""
+
+    def __getitem__(self, i):
+        other = {3: lambda: torch.rand(1).item(), 4: random.random}.get(i % 10, lambda: 0.0)
+        return float(np.random.normal()), other(), i
+
+
+def test_generators_that_are_seldom_drawn_from_are_as_if_always_seeded():
+    def epochs(workers):
+        loader = mine(SeldomAnother(), batch_size=9, shuffle=True, num_workers=workers, workers="processes")
+        return [plain(loader) for _ in range(2)]
+    want = epochs(0)
+    assert any(x for batch in want[0] for x in batch[1])
+    for workers in (1, 3):
+        assert epochs(workers) == want
+
+
+def test_generators_are_seeded_from_the_first_draw_on():
+    from millrace import _random
+    from millrace._torch_work import Seeded, SeededWhereDrawn
+    numbered = [[(0, i, i) for i in range(first, first + 3)] for first in (0, 3, 6)]
+    with _random.Apart(1):
+        seen, found = SeededWhereDrawn(SeldomAnother(), 7, False, frozenset(("numpy",))), []
+        always = Seeded(SeldomAnother(), 7, False)
+        for keys in numbered:
+            assert seen.__getitems__(keys) == [always[key] for key in keys]
+            seen.in_step = False  # the other one seeds, too
+            found.append(seen.drawn)
+    assert found == [{"numpy"}, _random.EACH, _random.EACH]
+
+
 def test_generators_of_the_program_stay_where_samples_seldom_draw():
     torch.manual_seed(3)
     want = torch.rand(1)
@@ -364,6 +490,24 @@ def test_a_state_brings_its_seed_where_none_was_given():
     with pytest.raises(mr.StateError, match="seed"):
         mr.torch.DataLoader(Pairs(), batch_size=4, shuffle=True, seed=3).load_state_dict(
             taken.state_dict())
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_another_world_in_the_middle_is_an_error(workers, monkeypatch):
+    """Until the first batch a loader follows its process; afterwards its batches would be of two worlds."""
+    loader = mr.torch.DataLoader(Pairs(), batch_size=4, num_workers=workers, seed=1)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    half = len(loader)
+    batches = iter(loader)
+    next(batches)
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(RuntimeError, match="begun as rank 1 of 2, and this process is now rank 1 of 4"):
+        iter(loader)
+    with pytest.raises(RuntimeError, match="open a new one"):
+        len(loader)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert len(loader) == half and len(list(batches)) == half - 1
 
 
 # ---- Workers -------------------------------------------------------------------------------------
@@ -692,10 +836,8 @@ def test_what_draws_is_asked_for_one_by_one():
     assert plain(loader) == plain(mine(Noisy(), shuffle=True))
 
 
-def test_it_is_of_torchs_type_and_yet_not_profiled_as_torchs(tmp_path):
+def test_it_is_of_torchs_type_and_keeps_torchs_rules():
     assert isinstance(mine(), DataLoader)
-    with pytest.raises(TypeError, match="not millrace.torch.DataLoader"):
-        mr.profile(mine(), tmp_path / "trace")
     spawned = mine(num_workers=1, multiprocessing_context="spawn")
     assert spawned.multiprocessing_context.get_start_method() == "spawn"
     for kind in (DataLoader, mr.torch.DataLoader):

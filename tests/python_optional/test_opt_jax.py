@@ -65,3 +65,23 @@ def test_ragged_fields_are_padded():
     assert isinstance(values, jax.Array) and isinstance(mask, jax.Array)
     assert values.tolist() == [[0, -1, -1], [0, 1, -1], [0, 1, 2], [0, -1, -1]]
     assert mask.tolist() == [[v >= 0 for v in row] for row in values.tolist()]
+
+
+def test_columns_of_parquet(tmp_path):
+    """Lists of one length are arrays, those that vary are ragged; whole numbers of 64 bits are what jax has."""
+    pytest.importorskip("pyarrow")
+    import tables
+    columns = tables.write(tmp_path / "a.parquet")
+    seen = []
+    with mr.parquet(tmp_path / "a.parquet").batch(8).loader(to="jax", seed=3, threads=2, epochs=1) as loader:
+        for batch in loader:
+            rows = np.asarray(batch.samples)[:batch.valid].tolist()
+            seen += rows
+            for name in (*tables.NUMBERS, "dense"):
+                got = batch[name]
+                assert isinstance(got, jax.Array) and got.dtype == jax.numpy.asarray(columns[name][:1]).dtype
+                assert (np.asarray(got)[:batch.valid] == columns[name][rows]).all(), name
+            for name in ("ragged", "text"):
+                for part, row in zip(batch[name], rows):
+                    assert isinstance(part, jax.Array) and part.tolist() == columns[name][row].tolist()
+    assert sorted(seen) == list(range(tables.ROWS))

@@ -76,8 +76,11 @@ def test_lightning_on_two_processes(tmp_path):
         for first in (0, 6):
             covers([rank["whole"][first:first + 6] for rank in ranks], 41, 1)
         covers([rank["validated"] for rank in ranks], 41, 1)
-        covers([rank["predicted"] for rank in ranks], 41, 0 if "torch" in kind else 1)
-        if "native" not in kind:
+        covers([rank["predicted"] for rank in ranks], 41, 0)  # each once
+        if "native" in kind:  # which is asked for without shuffling
+            assert all(rank["overfitted"][:2] == rank["overfitted"][2:] for rank in ranks)
+            covers([rank["overfitted"][:2] for rank in ranks], 16, 0)
+        else:
             assert [rank["overfitted"] for rank in ranks] == [rank["overfitted"] for rank in found["torch outside"]]
         assert ranks[0]["whole"][:6] != ranks[0]["whole"][6:]
 
@@ -87,7 +90,7 @@ def test_lightning_on_two_processes(tmp_path):
 
 def test_accelerate_on_two_processes(tmp_path):
     pytest.importorskip("accelerate", reason="accelerate is not installed")
-    ranks, = torchrun(2, "accelerated.py", tmp_path)
+    ranks, = torchrun(2, "accelerated.py", tmp_path, str(tmp_path / "saved"))
     for name in ("drop_in", "native", "rebuilt"):
         for epoch in (0, 1):
             parts = [rank[name]["epochs"][epoch] for rank in ranks]
@@ -104,6 +107,15 @@ def test_accelerate_on_two_processes(tmp_path):
     steps = [[sorted(a + b) for a, b in zip(*(r[name]["epochs"][0] for r in ranks))][:5]
              for name in ("drop_in", "rebuilt")]
     assert steps[0] == steps[1]
+    for rank in ranks:  # skip_first_batches() has this rank's, of the epoch that is next
+        found = rank["skipped"]
+        assert found["rest"] == [found["whole"][1][2:], found["whole"][2]] and found["len"] == 4
+        assert found["first"] == found["whole"][0][2:]
+        found = rank["saved"]
+        assert found["rest"] == [epoch[8:] for epoch in found["whole"]]
+        assert found["skipped"][:4] == found["whole"][1][8:]
+    covers([rank["skipped"]["whole"][1] for rank in ranks], 41, 1)
+    covers([rank["saved"]["skipped"][4:] for rank in ranks], 41, 1)
 
 
 # ---- Hugging Face --------------------------------------------------------------------------------
@@ -121,3 +133,6 @@ def test_trainer_on_two_processes(tmp_path):
             covers([rank["trained"][first:first + 6] for rank in found], 41, 7 if kind == "torch" else 1)
         covers([rank["evaluated"] for rank in found], 41, 7 if kind == "torch" else 1)  # accelerate fills up
         assert found[0]["trained"][:6] != found[0]["trained"][6:]
+    for rank in ranks:  # Trainer makes a loader for the rest of an epoch from the attributes of ours
+        for step, seen in rank["resumed"].items():
+            assert seen == rank["drop_in"]["trained"][int(step):]

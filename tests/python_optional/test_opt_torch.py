@@ -72,6 +72,32 @@ def test_nested_tensors():
     assert all((t.numpy() == part).all() for t, part in zip(a.unbind(), b))
 
 
+@pytest.mark.parametrize("ragged", [None, "nested"])
+def test_columns_of_parquet(tmp_path, ragged):
+    """Numbers and lists of one length share the batch's memory; what varies is ragged or nested."""
+    pytest.importorskip("pyarrow")
+    import tables
+    columns = tables.write(tmp_path / "a.parquet")
+    options = {"ragged": ragged} if ragged else {}
+    pipeline = mr.parquet(tmp_path / "a.parquet").batch(8)
+    seen = []
+    with pipeline.loader(to="torch", seed=3, threads=2, epochs=1, **options) as loader:
+        for batch in loader:
+            rows = batch.samples[:batch.valid].tolist()
+            seen += rows
+            for name in (*tables.NUMBERS, "dense"):
+                got, raw = batch[name], np.asarray(batch._raw.fields()[name])
+                assert got.data_ptr() == raw.ctypes.data and got.dtype == getattr(torch, str(columns[name].dtype))
+                assert (got[:batch.valid].numpy() == columns[name][rows]).all(), name
+            for name in ("ragged", "text"):
+                parts = batch[name].unbind() if ragged else batch[name]
+                assert not ragged or batch[name].is_nested
+                for part, row in zip(parts, rows):
+                    assert part.dtype == (torch.uint8 if name == "text" else torch.float32)
+                    assert part.tolist() == columns[name][row].tolist()
+    assert sorted(seen) == list(range(tables.ROWS))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int64"])
 def test_ragged_fields_are_padded_as_torch_pads(dtype):
     plain = dtype if dtype != "bfloat16" else "float32"

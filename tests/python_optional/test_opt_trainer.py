@@ -82,6 +82,30 @@ def test_trainer_resumes_in_the_middle_of_an_epoch(kind, step, tmp_path):
     assert other.seen == whole[step:]
 
 
+@pytest.mark.parametrize("step", [4, 8])
+def test_a_pipelines_loader_resumes_by_its_own_state(step, tmp_path):
+    """As docs/python.md has it: ignore_data_skip=True, and the state is loaded by the program."""
+    class Kept(transformers.TrainerCallback):
+        def on_save(self, args, state, control, **more):
+            torch.save(one.state_dict(), tmp_path / f"loader-{state.global_step}.pt")
+
+    def trainer_of(loader, **options):
+        made, model = trainer("native", tmp_path, ignore_data_skip=True, **options)
+        made.get_train_dataloader = lambda: loader
+        return made, model
+    one, two = loader("native", True), loader("native", True)
+    made, model = trainer_of(one, save_strategy="steps", save_steps=step)
+    made.add_callback(Kept())
+    made.train()
+    whole = model.seen
+    assert epochs(whole) == 3 * [list(range(N))]
+    two.load_state_dict(torch.load(tmp_path / f"loader-{step}.pt", weights_only=False))
+    again, other = trainer_of(two)
+    again.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
+    assert other.seen[:len(whole) - step] == whole[step:]
+    assert again.state.global_step == 18
+
+
 @pytest.mark.parametrize("kind", ["drop_in", "native"])
 def test_accelerate_takes_loaders_as_they_are(kind):
     import accelerate

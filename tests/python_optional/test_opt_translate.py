@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import (DataLoader, Dataset, IterableDataset, Subset, TensorDataset,
                               WeightedRandomSampler)
 
@@ -242,6 +243,25 @@ def test_a_dataset_of_ones_own_stays_python():
         assert sorted(i for batch in loader for i in batch[translation.fields[1]].tolist()) == list(range(5))
 
 
+class Nested(Dataset):
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, i):
+        return torch.ones(3), i, {"name": f"n{i}"}
+
+
+def test_a_part_that_cannot_be_a_field_is_listed():
+    translation = mr.torch.translate(DataLoader(Nested(), 7, num_workers=2))
+    assert hows(translation) == {"Nested": "python", "its part item2": "differs", "SequentialSampler": "equal"}
+    said = str(translation)
+    assert "a dict cannot be a field" in said and "mr.torch.DataLoader" in said and "mr.dataset" not in translation.code
+    assert translation.pipeline is None and not translation.is_equal
+    with pytest.raises(TypeError, match="no pipeline: its part item2"):
+        translation.loader()
+    assert next(iter(mr.torch.DataLoader(Nested(), 7)))[2] == {"name": [f"n{i}" for i in range(7)]}
+
+
 def test_what_cannot_be_translated():
     class Endless(IterableDataset):
         def __iter__(self):
@@ -290,6 +310,23 @@ def test_the_lines_run_and_give_the_same():
 
 
 # ---- The last word of a report ----
+def test_a_folder_of_any_files():
+    """DatasetFolder with torchvision's own loader is files; with another one its samples stay Python."""
+    from torchvision.datasets.folder import default_loader
+    chain = v1.Compose([v1.Resize((16, 16)), v1.ToTensor()])
+    translation, difference = largest_difference(tv.datasets.DatasetFolder(PHOTOS, default_loader, (".jpg", ".png"), chain))
+    assert difference == 0 and translation.is_equal and hows(translation)["DatasetFolder"] == "equal"
+    only = tv.datasets.DatasetFolder(PHOTOS, default_loader, (".png",), chain)
+    translation, difference = largest_difference(only)  # fewer than the folder has: they are listed
+    assert difference == 0 and translation.is_equal and len(translation.wrote) == 1 and len(only) == 2
+    def tiny(path):
+        return Image.new("RGB", (4, 4), (len(path) % 7, 0, 0))
+    translation = mr.torch.translate(tv.datasets.DatasetFolder(PHOTOS, tiny, (".jpg", ".png"), v1.ToTensor()))
+    assert translation.has_python and set(hows(translation).values()) >= {"python"}
+    translation.draws = False  # what Python functions do is not known; these draw nothing
+    assert set(translation.compare(5).values()) == {0}
+
+
 def profiled(path, transform, **how):
     loader = DataLoader(folder(transform), 5, num_workers=1)
     with mr.profile(loader, path, **how):

@@ -63,6 +63,44 @@ TEST(gathered_rows_are_the_same) {
     own.gathers = false;
 }
 
+static bool lent(const char *settings) {
+    run(&other, settings, with_threads(2), -1);
+    return atomic_load(&own.lent) > 0;
+}
+
+/* Rows in order that come once are lent, and nothing else is. */
+TEST(batches_borrow_rows_of_a_block) {
+    own.gathers = true;
+    for (int o = 0; o < N_ORDERS; o++) {
+        run(&whole, orders[o], with_threads(2), -1);
+        own.lends = true;
+        CHECK_INT(lent(orders[o]), ==, o == 0);
+        CHECK(same(&whole, &other));
+        own.lends = false;
+    }
+    own.lends = true;
+    law();
+    CHECK(lent(EPOCHS ", \"shuffle\": false, \"remainder\": \"drop\""));
+    CHECK(!lent(EPOCHS ", \"shuffle\": false, \"remainder\": \"pad\""));
+    CHECK(!lent(EPOCHS ", \"shuffle\": false, \"view\": [{\"repeat\": 2}]"));
+    own.gathers = own.lends = false;
+}
+
+/* After a part of the run, and where a block is bad. */
+TEST(loans_are_given_back) {
+    own.gathers = own.lends = true;
+    for (int steps = 0; steps < 12; steps++) {
+        run(&whole, orders[0], with_threads(3), steps);
+    }
+    own.bad_block = 5;
+    run(&whole, orders[0], with_threads(2), -1);
+    CHECK_INT(whole.err.code, ==, MR_E_CORRUPT);
+    run(&whole, EPOCHS ", \"shuffle\": false, \"on_error\": \"skip\"", with_threads(2), -1);
+    CHECK_INT(whole.skipped, ==, 3 * rows_of(5));
+    own.bad_block = -1;
+    own.gathers = own.lends = false;
+}
+
 TEST(a_run_goes_on_at_any_step) {
     for (int o = 0; o < 10; o++) {
         run(&whole, orders[o], with_threads(2), -1);

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include "run/cache/stores.h"
+#include "trace/reader.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -346,6 +347,90 @@ TEST(loaders_of_one_process_share_the_work) {
     end();
 }
 
+/* ---- Who waits helps ---- */
+enum { HELPED = 8 };
+
+static struct {
+    _Atomic int64_t calls;
+    atomic_bool reached, open;
+} gate;
+
+/* The first call ends when all other samples were begun. */
+static mr_status run_gate(const void *params, mr_call *call, const mr_view *in, mr_view *out,
+                          mr_error *err) {
+    int64_t n = atomic_fetch_add(&gate.calls, 1);
+    (void)params;
+    (void)call;
+    (void)err;
+    if (n == HELPED - 1) {
+        gate.open = true;
+    }
+    gate.reached = true;
+    while (n == 0 && !gate.open) {
+        rig_nap(1);
+    }
+    return rig_turn(in, out, 0xFF);
+}
+
+static const mr_op_class gate_op = {
+    MR_OP_HEADER, .name = "gate",   .summary = "Waits for the others.",
+    .version = 1, .plan = rig_plan, .run = run_gate};
+static const mr_op_class *const gate_ops[] = {&gate_op, NULL};
+
+static mr_loader *open_gated(mr_pipeline **pipeline, const char *trace) {
+    char json[1024];
+    mr_options options = MR_OPTIONS_INIT;
+    mr_loader *loader = NULL;
+    options.threads = 1;
+    options.trace = trace;
+    snprintf(json, sizeof json,
+             "{\"source\": {\"synthetic\": {\"samples\": %d, \"shape\": [100]}}, \"ops\": "
+             "[\"gate\", %s], \"batch\": %d, \"shuffle\": false}",
+             HELPED, cache_with(""), HELPED);
+    CHECK_INT(mr_pipeline_parse(pipeline, json, strlen(json), gate_ops, NULL), ==, MR_OK);
+    CHECK_INT(mr_loader_open(&loader, *pipeline, &options, NULL), ==, MR_OK);
+    return loader;
+}
+
+static void close_gated(mr_loader *loader, mr_pipeline *pipeline) {
+    mr_batch *batch = NULL;
+    CHECK_INT(mr_loader_next(loader, &batch, NULL), ==, MR_OK);
+    mr_batch_unref(batch);
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+}
+
+/* A loader holds the first sample; the one thread of another waits for it, and makes the others
+ * meanwhile. */
+TEST(a_sample_that_is_made_while_waiting_has_its_own_number_in_the_trace) {
+    begin(3);
+    char path[256];
+    mr_pipeline *pipelines[2] = {NULL};
+    mr_trace *trace = NULL;
+    int64_t made = 0;
+    snprintf(path, sizeof path, "%s/t.trace", data_folder);
+    mr_loader *first = open_gated(&pipelines[0], NULL);
+    while (!gate.reached) {
+        rig_nap(1);
+    }
+    mr_loader *second = open_gated(&pipelines[1], path);
+    close_gated(second, pipelines[1]);
+    close_gated(first, pipelines[0]);
+    CHECK_INT(gate.calls, ==, HELPED); /* or it did not help */
+    CHECK_INT(mr_trace_open(&trace, path, NULL), ==, MR_OK);
+    for (int64_t p = 0; trace && p < trace->n_pieces; p++) {
+        const mr_trace_piece *piece = &trace->pieces[p];
+        for (int64_t i = 0; i < piece->n; i++) {
+            if (piece->spans[i].kind == MR_SPAN_OP) {
+                CHECK_INT(mr_span_item(&piece->spans[i]), ==, ++made);
+            }
+        }
+    }
+    CHECK_INT(made, ==, HELPED - 1);
+    mr_trace_close(trace);
+    end();
+}
+
 /* ---- Processes ---- */
 /* Runs the pipeline in a child, once `go` can be read from; the digest comes back through a pipe.
  */
@@ -431,9 +516,10 @@ static void *count_batches(void *user) {
     return NULL;
 }
 
-/* ThreadSanitizer cannot. */
+/* ThreadSanitizer cannot, and AddressSanitizer's malloc may wait for ever in a child of a process
+ * whose threads were allocating. */
 #if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
 #define NO_THREADS_AFTER_FORK true
 #endif
 #endif
@@ -857,7 +943,7 @@ TEST(what_a_full_store_does_not_take_is_counted) {
     rig_result result = rig_run_with(json, rig_ops, 1, NULL);
     CHECK_TEXT(result.digest, off.digest);
     CHECK_INT(result.caches[0].misses, ==, result.made);
-    CHECK_INT(result.caches[0].refused, >, SAMPLES);
+    CHECK_INT(result.caches[0].refused, >, 0);
     CHECK_INT(result.caches[0].stored + result.caches[0].refused, ==, result.made);
     end();
 }
@@ -1107,6 +1193,42 @@ TEST(a_folder_with_other_files_is_refused) {
     struct stat info;
     CHECK(stat(store, &info) == 0);
     CHECK_INT(info.st_mode & 0777, ==, 0755);
+    end();
+}
+
+/* Removes all of the store but its segments; how many there are. */
+static int leave_segments(void) {
+    char path[320];
+    int left = 0;
+    DIR *listing = opendir(store);
+    for (struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%.150s", store, entry->d_name);
+        if (strstr(entry->d_name, ".seg")) {
+            left++;
+        } else {
+            unlink(path); /* "." and ".." stay */
+        }
+    }
+    closedir(listing);
+    return left;
+}
+
+/* Whoever removed the folder did so while a process wrote into it. */
+TEST(segments_that_are_left_alone_are_no_files_of_others) {
+    begin(PHOTOS);
+    rig_result off = rig_run(photos_pipeline(""));
+    check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(leave_segments(), >, 0);
+    rig_result result = check_run(photos_pipeline(cache_with("")), off.digest);
+    CHECK_INT(result.log.lines, ==, 0);
+    CHECK_INT(check_run(photos_pipeline(cache_with("")), off.digest).made, ==, 0);
+    CHECK_INT(leave_segments(), >, 0);
+    fixture_write(store, "thesis.txt", "four years", 10);
+    CHECK_HAS(check_run(photos_pipeline(cache_with("")), off.digest).log.text, "other files");
+    CHECK_INT(leave_segments(), >, 0); /* and the thesis goes */
+    fixture_write(store, "0123456789abcdef.seg", "a stranger's", 12);
+    CHECK_HAS(check_run(photos_pipeline(cache_with("")), off.digest).log.text, "other files");
+    CHECK_INT(leave_segments(), >, 1);
     end();
 }
 

@@ -4,6 +4,10 @@
 #include "cache_rig.h"
 #include "redis_rig.h"
 
+#include <jansson.h>
+
+#include "trace/summary.h"
+
 enum { PHOTOS = 40 };
 
 static char *photos;
@@ -64,6 +68,71 @@ TEST(what_one_run_read_the_next_one_takes_from_the_fabric) {
     CHECK_INT(second.traffic.bytes_in, ==, without.bytes_read);
     CHECK_INT(second.traffic.damaged, ==, 0);
     CHECK_INT(second.log.lines, ==, 0);
+    redis_end(&server);
+}
+
+/* ---- Traces ---- */
+static mr_summary summary_of_trace(mr_trace **trace) {
+    mr_summary s = {.seconds = 0};
+    CHECK_INT(mr_trace_open(trace, rig_trace, NULL), ==, MR_OK);
+    CHECK_INT(mr_summary_make(&s, *trace, NULL), ==, MR_OK);
+    return s;
+}
+
+static bool all_name_samples(const mr_trace *trace) {
+    bool all = true;
+    for (int64_t i = 0; i < trace->n_pieces; i++) {
+        const mr_trace_piece *piece = &trace->pieces[i];
+        for (int64_t k = 0; k < piece->n; k++) {
+            int64_t item = mr_span_item(&piece->spans[k]);
+            all = all && item >= 0 && item < PHOTOS;
+        }
+    }
+    return all;
+}
+
+static void check_spans(const mr_traffic *traffic) {
+    mr_trace *trace = NULL;
+    mr_summary s = summary_of_trace(&trace);
+    CHECK_INT(s.kinds[MR_SPAN_SEND].count, ==, traffic->kept);
+    CHECK_INT(s.kinds[MR_SPAN_SEND].bytes_in, ==, traffic->bytes_out);
+    CHECK_INT(s.kinds[MR_SPAN_RECEIVE].count, ==, traffic->found);
+    CHECK_INT(s.kinds[MR_SPAN_RECEIVE].bytes_in, ==, traffic->bytes_in);
+    CHECK(all_name_samples(trace));
+    mr_summary_free(&s);
+    mr_trace_close(trace);
+}
+
+static void check_origin(const char *name, int64_t bytes) {
+    mr_trace *trace = NULL;
+    CHECK_INT(mr_trace_open(&trace, rig_trace, NULL), ==, MR_OK);
+    const json_t *origin, *origins = json_object_get(trace->end, "origins");
+    size_t i;
+    bool is_there = false;
+    json_array_foreach(origins, i, origin) {
+        if (strcmp(json_string_value(json_object_get(origin, "name")), name) == 0) {
+            CHECK_INT(json_integer_value(json_object_get(origin, "bytes")), ==, bytes);
+            is_there = true;
+        }
+    }
+    CHECK(is_there);
+    mr_trace_close(trace);
+}
+
+TEST(a_trace_has_what_goes_to_servers_and_comes_from_them) {
+    static char path[128];
+    redis_server server = redis_begin("--maxmemory", "100mb");
+    snprintf(path, sizeof path, "%s/trace", folder);
+    rig_trace = path;
+    rig_result first = run_at(server.port, false, NULL);
+    CHECK_INT(first.traffic.kept, >=, PHOTOS);
+    check_spans(&first.traffic);
+    rig_result second = run_at(server.port, false, NULL);
+    CHECK_INT(second.traffic.found, ==, 2 * PHOTOS);
+    check_spans(&second.traffic);
+    check_origin("fabric", second.traffic.bytes_in);
+    check_origin("files", 0);
+    rig_trace = NULL;
     redis_end(&server);
 }
 

@@ -10,6 +10,7 @@
 #include "io/far_account.h"
 #include "io/far_line.h"
 #include "io/far_pace.h"
+#include "io/far_parts.h"
 #include "io/far_reply.h"
 
 static mr_error err;
@@ -191,6 +192,103 @@ TEST(credentials_serve_while_nobody_gives_new_ones) {
     unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
 }
 
+/* As an instance's server: a token for who asks by PUT, then a role, then what it may. */
+static bool tell_role(void *user, const char *url, const char *header, bool put, char *out,
+                      size_t size) {
+    const char *base = "http://169.254.169.254/latest/", *name = url + strlen(base);
+    int *steps = user;
+    const char *answer = NULL;
+    if (strncmp(url, base, strlen(base)) != 0 || !header) {
+        return false;
+    }
+    bool has_token = strcmp(header, "X-aws-ec2-metadata-token: T") == 0;
+    if (put && strcmp(name, "api/token") == 0) {
+        answer = "T";
+    } else if (has_token && strcmp(name, "meta-data/iam/security-credentials/") == 0) {
+        answer = "reader\n";
+    } else if (has_token && strcmp(name, "meta-data/iam/security-credentials/reader") == 0) {
+        answer = "{\"AccessKeyId\": \"k\", \"SecretAccessKey\": \"s\", \"Token\": \"t\", "
+                 "\"Expiration\": \"2100-01-01T00:00:00Z\"}";
+    }
+    *steps += answer != NULL;
+    snprintf(out, size, "%s", answer ? answer : "");
+    return answer != NULL;
+}
+
+TEST(an_instance_gives_credentials_unless_it_may_not_be_asked) {
+    mr_far_account a = {0};
+    int steps = 0;
+    only_from_container();
+    unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    mr_far_account_find(&a, tell_role, &steps);
+    CHECK(steps == 0 && !a.key[0]); /* AWS_EC2_METADATA_DISABLED */
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+    a = (mr_far_account){0};
+    mr_far_account_find(&a, tell_role, &steps);
+    CHECK_INT(steps, ==, 3);
+    CHECK_TEXT(a.key, "k");
+    CHECK_TEXT(a.secret, "s");
+    CHECK_TEXT(a.token, "t");
+    CHECK(a.expires > 4000000000);
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+}
+
+/* Whoever comes first in the order of Amazon's tools gives them, though the others would. */
+typedef struct everybody {
+    giver container;
+    int steps; /* of the instance */
+} everybody;
+
+static bool ask_everybody(void *user, const char *url, const char *header, bool put, char *out,
+                          size_t size) {
+    everybody *e = user;
+    return strcmp(url, "http://127.0.0.1/c") == 0
+               ? give(&e->container, url, header, put, out, size)
+               : tell_role(&e->steps, url, header, put, out, size);
+}
+
+static void check_key(const char *key) {
+    mr_far_account a = {0};
+    everybody e = {.container = {.answers = true, .key = "container"}};
+    mr_far_account_find(&a, ask_everybody, &e);
+    CHECK_TEXT(a.key, key);
+    CHECK_INT(e.container.asked, ==, strcmp(key, "container") == 0);
+    CHECK_INT(e.steps, ==, strcmp(key, "k") == 0 ? 3 : 0);
+}
+
+TEST(credentials_are_found_in_order) {
+    const char keys[] = "[default]\naws_access_key_id = file\naws_secret_access_key = s\n"
+                        "[other]\naws_access_key_id = profile\naws_secret_access_key = s\n";
+    char folder[80], path[128];
+    snprintf(folder, sizeof folder, "%s", fixture_folder());
+    fixture_write(folder, "keys", keys, strlen(keys));
+    snprintf(path, sizeof path, "%s/keys", folder);
+    only_from_container();
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+    setenv("AWS_SHARED_CREDENTIALS_FILE", path, 1);
+    setenv("AWS_ACCESS_KEY_ID", "environment", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "s", 1);
+    check_key("environment");
+    unsetenv("AWS_SECRET_ACCESS_KEY"); /* half of them is none */
+    check_key("file");
+    setenv("AWS_PROFILE", "other", 1);
+    check_key("profile");
+    unsetenv("AWS_PROFILE");
+    setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent", 1);
+    setenv("AWS_CONFIG_FILE", path, 1);
+    check_key("file");
+    setenv("AWS_CONFIG_FILE", "/nonexistent", 1);
+    check_key("container");
+    unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    check_key("k");
+    setenv("AWS_NO_SIGN_REQUEST", "yes", 1);
+    check_key("");
+    unsetenv("AWS_NO_SIGN_REQUEST");
+    unsetenv("AWS_ACCESS_KEY_ID");
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    fixture_remove(folder);
+}
+
 /* ---- Answers ---- */
 static mr_far_verdict judge(const char *lines, const mr_far_range *range) {
     mr_far_reply reply;
@@ -367,7 +465,7 @@ TEST(more_requests_where_they_bring_more) {
         mr_far_pace_busy(&pace, now);
     }
     CHECK_INT(pace.width, ==, 2);
-    for (int i = 0; i < 15; i++) {
+    for (int i = 0; i < 30; i++) {
         now = pace_window(&pace, now, 1000);
     }
     CHECK_INT(pace.width, ==, MR_FAR_MOST_REQUESTS);
@@ -520,11 +618,144 @@ TEST(only_hosts_that_may_be_reached_are) {
     unsetenv("MILLRACE_HOSTS");
 }
 
+/* One range after the other, so that each is sent as the one before was. */
+static mr_status read_by(mr_far_line *line, const char *path, int64_t length, whole_object *o) {
+    mr_far_task task = {.path = path,
+                        .length = length,
+                        .limit = FAR_BYTES,
+                        .place = place,
+                        .to = length >= 0 ? o->bytes : NULL,
+                        .done = done,
+                        .user = o};
+    memset(o, 0, sizeof *o);
+    mr_far_line_start(line, &task);
+    while (mr_far_line_run(line, 1000) > 0) {
+    }
+    return o->status;
+}
+
+/* Bytes may take an hour here, and there is one attempt and no more: only a third request beside
+ * two that hang brings them. */
+TEST(a_second_request_may_hang_as_the_first) {
+    char url[128];
+    whole_object o;
+    mr_far_line *line = NULL;
+    setenv("MILLRACE_FAR_ATTEMPTS", "1", 1);
+    setenv("MILLRACE_FAR_STALL", "3600", 1);
+    far_forget(&bad);
+    CHECK_INT(mr_far_line_open(&line, NULL, &err), ==, MR_OK);
+    for (int i = 0; i < 40; i++) {
+        read_by(line, address(url, sizeof url, "ok", 1, true), 50, &o);
+    }
+    CHECK_INT(read_by(line, address(url, sizeof url, "hang", 2, true), 50, &o), ==, MR_OK);
+    CHECK(is_right(o.bytes, 0, 50));
+    mr_far_figures figures;
+    mr_far_line_figures(line, &figures);
+    CHECK_INT(figures.hedges, >=, 2);
+    mr_far_line_close(line);
+    setenv("MILLRACE_FAR_STALL", "2", 1);
+    setenv("MILLRACE_FAR_ATTEMPTS", "4", 1);
+}
+
+static int64_t retries_of(const mr_far_line *line) {
+    mr_far_figures figures;
+    mr_far_line_figures(line, &figures);
+    return figures.retries;
+}
+
+/* Here 64 requests hang, 32 at a time: the second 32 while the first are due again. */
+TEST(what_is_due_again_waits_without_looking_all_the_time) {
+    enum { WIDTH = 32, TASKS = 2 * WIDTH };
+    static whole_object o[TASKS];
+    static mr_far_task tasks[TASKS];
+    char url[128];
+    mr_far_line *line = NULL;
+    setenv("MILLRACE_FAR_STALL", "1", 1);
+    CHECK_INT(mr_far_line_open(&line, NULL, &err), ==, MR_OK);
+    address(url, sizeof url, "silent", 1, true);
+    for (int i = 0; i < TASKS; i++) {
+        o[i] = (whole_object){0};
+        tasks[i] =
+            (mr_far_task){.path = url, .length = 50, .to = o[i].bytes, .done = done, .user = &o[i]};
+        mr_far_line_start(line, &tasks[i]);
+    }
+    while (retries_of(line) < WIDTH) {
+        mr_far_line_run(line, 1000);
+    }
+    int64_t begun = mr_far_now(), runs = 0;
+    for (; retries_of(line) == WIDTH; runs++) {
+        mr_far_line_run(line, 1000);
+    }
+    CHECK_INT(runs, <, 4 * TASKS + (mr_far_now() - begun) / 2000000);
+    mr_far_line_close(line);
+    setenv("MILLRACE_FAR_STALL", "2", 1);
+}
+
+/* What one reader of addresses takes for a path another takes for a name, or for a host. */
+static void check_second_readings(mr_far_line *line) {
+    char text[128];
+    whole_object o;
+    const char *const forms[] = {"http://127.0.0.1:%d\\@localhost:%d/ok/1/x",
+                                 "http:///127.0.0.1:%d/ok/1/x", "http:///localhost:%d/ok/1/x",
+                                 "http://127.0.0.1:%d/..\\@localhost:%d/ok/1/x"};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        snprintf(text, sizeof text, forms[i], bad.port, bad.port);
+        mr_status status = read_by(line, text, 50, &o);
+        CHECK(status < 0 || i == 1);
+    }
+}
+
+TEST(a_request_has_nothing_of_the_one_before) {
+    char nobody[128], endpoint[128], other[128], user[128];
+    whole_object o;
+    mr_far_line *line = NULL;
+    address(nobody, sizeof nobody, "nobody", 1, false);
+    snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d/signed/1", bad.port);
+    snprintf(other, sizeof other, "http://localhost:%d/ok/1/x", bad.port);
+    snprintf(user, sizeof user, "http://127.0.0.1:%d@127.0.0.1:%d/ok/1/x", bad.port, bad.port);
+    setenv("AWS_ENDPOINT_URL", endpoint, 1);
+    setenv("AWS_ACCESS_KEY_ID", "key", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+    setenv("MILLRACE_HOSTS", "127.0.0.1", 1);
+    CHECK_INT(mr_far_line_open(&line, NULL, &err), ==, MR_OK);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(read_by(line, nobody, 100, &o), ==, MR_OK);
+        CHECK(o.size == 100 && is_right(o.bytes, 0, 100));
+        CHECK_INT(read_by(line, nobody, -1, &o), ==, MR_OK); /* without the range of before */
+        CHECK(o.size == FAR_BYTES && is_right(o.bytes, 0, FAR_BYTES));
+        CHECK_INT(read_by(line, "s3://bucket/key", 50, &o), ==, MR_OK);
+        CHECK(o.size == 50 && is_right(o.bytes, 0, 50));
+        CHECK_INT(read_by(line, other, 50, &o), ==, MR_E_PARAM); /* a host that may not be asked */
+        CHECK_INT(read_by(line, user, 50, &o), ==, MR_E_PARAM);
+        check_second_readings(line);
+    }
+    mr_far_line_close(line);
+    unsetenv("AWS_ENDPOINT_URL");
+    unsetenv("AWS_ACCESS_KEY_ID");
+    unsetenv("AWS_SECRET_ACCESS_KEY");
+    unsetenv("MILLRACE_HOSTS");
+}
+
 TEST(addresses_have_no_passwords) {
     unsigned char byte;
     forget_error();
     CHECK_INT(mr_far_read("http://me:secret@127.0.0.1/x", 0, 1, &byte, &err), ==, MR_E_PARAM);
     CHECK(strstr(err.text, "password") != NULL);
+}
+
+TEST(a_proxy_of_the_environment_is_asked) {
+    unsigned char bytes[100];
+    char proxy[64];
+    const char *there = "http://127.0.0.2:9/ok/1/x"; /* where nobody is */
+    snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", bad.port);
+    setenv("http_proxy", proxy, 1);
+    forget_error();
+    CHECK_INT(mr_far_read(there, 20, 100, bytes, &err), ==, MR_OK);
+    CHECK(is_right(bytes, 20, 100));
+    setenv("no_proxy", "127.0.0.2", 1);
+    CHECK_INT(mr_far_read(there, 20, 100, bytes, &err), ==, MR_E_IO);
+    unsetenv("no_proxy");
+    unsetenv("http_proxy");
 }
 
 TEST(nobody_listens) {

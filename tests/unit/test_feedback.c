@@ -148,7 +148,7 @@ TEST(samples_of_a_large_value_stay_and_are_shown_more_often) {
 }
 
 TEST(a_replay_of_the_journal_gives_the_same_bytes) {
-    mr_replay_result result;
+    mr_replay_result result = {.size = sizeof result};
     mr_error err = MR_ERROR_INIT;
     CHECK_INT(mr_replay(journal, NULL, 2, &result, &err), ==, MR_OK);
     CHECK_TEXT(err.text, "");

@@ -169,7 +169,8 @@ TEST(ops_of_each_field_are_brought_together_and_fused) {
     CHECK_INT(p->ops[1].op_word, ==, p->ops[5].op_word);
     CHECK_INT(p->ops[2].op_word, ==, p->ops[6].op_word);
     CHECK_HAS(mr_pipeline_stage(p, 6)->params, "\"filter\":\"nearest\"");
-    CHECK(mr_pipeline_warning(p, 0) == NULL);
+    CHECK_HAS(mr_pipeline_warning(p, 0), "decode_image: on a mask, rgb");
+    CHECK(mr_pipeline_warning(p, 1) == NULL);
     mr_pipeline_free(p);
     free(table);
 }

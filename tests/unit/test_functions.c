@@ -3,6 +3,7 @@
  * are opened only where they are what was loaded. */
 #include "test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -45,6 +46,46 @@ TEST(a_function_inside_another_is_a_part_of_it) {
     CHECK_INT(number_of(function, "from"), ==, (int64_t)at);
     CHECK_INT(number_of(function, "to"), ==, (int64_t)at + 256);
     json_decref(array);
+}
+
+/* One function with a size, an unsized one behind it, and one that ends before the next begins. */
+void test_sized(void);
+__asm__(".text\n"
+        ".balign 64\n"
+        ".globl test_sized\n"
+        ".type test_sized,%function\n"
+        "test_sized:\n"
+        ".fill 32,1,0\n"
+        ".size test_sized,.-test_sized\n"
+        ".type test_unsized,%function\n"
+        "test_unsized:\n"
+        ".fill 32,1,0\n"
+        ".type test_short,%function\n"
+        "test_short:\n"
+        ".fill 16,1,0\n"
+        ".size test_short,.-test_short\n"
+        ".fill 48,1,0\n"
+        ".type test_after,%function\n"
+        "test_after:\n"
+        ".fill 16,1,0\n"
+        ".size test_after,.-test_after\n");
+
+static const char *name_at(uint64_t offset) {
+    static char name[64];
+    const uint64_t address = (uint64_t)(uintptr_t)test_sized + offset;
+    json_t *array = mr_functions_json(&address, 1);
+    snprintf(name, sizeof name, "%s", text_of(json_array_get(array, 0), "name"));
+    json_decref(array);
+    return name;
+}
+
+/* Whichever are wanted, the others still tell where each ends. */
+TEST(what_is_wanted_alone_has_the_same_name) {
+    CHECK_TEXT(name_at(8), "test_sized");
+    CHECK_TEXT(name_at(40), "test_unsized");
+    CHECK_TEXT(name_at(70), "test_short");
+    CHECK_TEXT(name_at(100), ""); /* behind test_short, where test_unsized does not reach */
+    CHECK_TEXT(name_at(130), "test_after");
 }
 
 static int ascending(const void *a, const void *b) {
@@ -90,14 +131,14 @@ TEST(names_come_from_the_same_build_alone) {
     mr_symbols s = {0};
     mr_build build = {.size = 16};
     char program[4096] = "";
+    mr_offsets wanted = {0};
     CHECK(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
-    CHECK(mr_symbols_open(&s, program, NULL));
-    CHECK_INT(s.n, >, 10);
+    CHECK(mr_symbols_open(&s, program, NULL, &wanted));
     mr_symbols_free(&s);
-    CHECK(!mr_symbols_open(&s, program, &build)); /* 16 zero bytes: another build */
-    CHECK(!mr_symbols_open(&s, program, &(mr_build){.size = 0}));
-    CHECK(!mr_symbols_open(&s, "/tmp", NULL));
-    CHECK(!mr_symbols_open(&s, "/dev/zero", NULL));
+    CHECK(!mr_symbols_open(&s, program, &build, &wanted)); /* 16 zero bytes: another build */
+    CHECK(!mr_symbols_open(&s, program, &(mr_build){.size = 0}, &wanted));
+    CHECK(!mr_symbols_open(&s, "/tmp", NULL, &wanted));
+    CHECK(!mr_symbols_open(&s, "/dev/zero", NULL, &wanted));
     CHECK_INT(s.n, ==, 0);
 }
 

@@ -11,6 +11,7 @@ enum { PARTITIONS = 2, EACH = 300, BATCH = 20, MOST = 3000, BROKERS = 2 };
 
 static rd_kafka_t *producer;
 static rd_kafka_mock_cluster_t *cluster;
+static const char *topic = "clicks";
 
 static size_t value_of(int partition, int64_t number, char *out) {
     size_t size = 20 + (size_t)((uint64_t)number * 2654435761u % 500);
@@ -26,7 +27,7 @@ static void add(int partition, int64_t from, int64_t end) {
         size_t size = value_of(partition, i, value);
         snprintf(label, sizeof label, "%d", (int)(i / 50));
         rd_kafka_resp_err_t code =
-            rd_kafka_producev(producer, RD_KAFKA_V_TOPIC("clicks"), RD_KAFKA_V_PARTITION(partition),
+            rd_kafka_producev(producer, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(partition),
                               RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
                               RD_KAFKA_V_VALUE(value, size), RD_KAFKA_V_HEADER("label", label, -1),
                               RD_KAFKA_V_KEY(label, strlen(label)), RD_KAFKA_V_END);
@@ -54,9 +55,9 @@ typedef struct request {
 
 static void put_json(const request *r, char *json, size_t size) {
     snprintf(json, size,
-             "{\"source\": {\"kafka\": {\"brokers\": \"%s\", \"topic\": \"clicks\", "
+             "{\"source\": {\"kafka\": {\"brokers\": \"%s\", \"topic\": \"%s\", "
              "\"partitions\": %d, \"until\": %d%s}}, \"batch\": %d, \"seed\": 3%s}",
-             rd_kafka_mock_cluster_bootstraps(cluster), PARTITIONS, EACH + r->further,
+             rd_kafka_mock_cluster_bootstraps(cluster), topic, PARTITIONS, EACH + r->further,
              r->source ? r->source : "", BATCH, r->rest ? r->rest : "");
 }
 
@@ -234,6 +235,40 @@ TEST(a_setting_that_librdkafka_does_not_know_is_an_error) {
     run(&part, &(request){.source = ", \"options\": [\"no.such.thing=1\"]"});
     CHECK_INT(part.status, ==, MR_E_PARAM);
     CHECK_HAS(part.err.text, "no.such.thing");
+}
+
+/* A mock broker keeps 5 MB of a partition. */
+static int64_t fill_until_trimmed(void) {
+    int64_t low = 0, high = EACH;
+    while (low < EACH && high < 40 * EACH * 10) {
+        add(0, high, high + 10 * EACH);
+        CHECK_INT(rd_kafka_query_watermark_offsets(producer, topic, 0, &low, &high, 30000), ==,
+                  RD_KAFKA_RESP_ERR_NO_ERROR);
+    }
+    return low;
+}
+
+TEST(what_was_trimmed_is_an_error_when_a_state_needs_it) {
+    char low[24];
+    topic = "short";
+    CHECK_INT(rd_kafka_mock_topic_create(cluster, topic, PARTITIONS, 1), ==, 0);
+    for (int p = 0; p < PARTITIONS; p++) {
+        add(p, 0, EACH);
+    }
+    run(&whole, &(request){.steps = 0});
+    check_whole(&whole);
+    run(&part, &(request){.steps = 5});
+    run(&other, &(request){.state = part.state});
+    check_same_from(&whole, 5, &other);
+
+    snprintf(low, sizeof low, "%lld", (long long)fill_until_trimmed());
+    run(&other, &(request){.state = part.state});
+    CHECK_INT(other.status, ==, MR_E_STATE);
+    CHECK_INT(other.n, ==, 0);
+    CHECK_HAS(other.err.text, "partition 0 of short has offsets");
+    CHECK_HAS(other.err.text, "50 is wanted");
+    CHECK_HAS(other.err.hint, low);
+    topic = "clicks";
 }
 
 /* ---- JSON ---- */

@@ -66,15 +66,29 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static const mr_kernels *best_kernels(void) {
-    uint32_t features = 0;
-    mr_cpu_features(NULL, &features, NULL);
-    return mr_kernels_for(features);
-}
-
 static const mr_kernels *scalar_kernels(void) {
     return mr_kernels_for(0);
 }
+
+/* The variants that this CPU has, the scalar reference first; NULL behind the last. */
+static const mr_kernels *variant(int number) {
+    static const char *const disabled[] = {"avx2,neon", "avx512", ""};
+    const mr_kernels *last = NULL;
+    for (size_t i = 0; i < sizeof disabled / sizeof *disabled; i++) {
+        uint32_t features = 0;
+        mr_cpu_features(disabled[i], &features, NULL);
+        const mr_kernels *next = mr_kernels_for(features);
+        if (next != last && number-- == 0) {
+            return next;
+        }
+        last = next;
+    }
+    return NULL;
+}
+
+static const mr_kernels *tested; /* of the variants */
+
+#define FOR_EACH_VARIANT for (int variant_ = 0; (tested = variant(variant_)) != NULL; variant_++)
 
 /* ---- Resampling ---- */
 typedef struct resample_case {
@@ -90,7 +104,7 @@ static resample_case random_case(int32_t most) {
                          random_between(1, most),
                          random_between(0, 5),
                          random_u32() & 1 ? 3 : 1,
-                         (mr_filter)random_between(MR_BILINEAR, MR_NEAREST)};
+                         (mr_filter)random_between(MR_BILINEAR, MR_BOX)};
     one.width = random_u32() % 8 == 0 ? one.in_width : one.width;
     one.height = random_u32() % 8 == 0 ? one.in_height : one.height;
     return one;
@@ -119,23 +133,25 @@ static void check_resample(const resample_case *one) {
     uint8_t *a = guarded(out_size), *b = guarded(out_size);
     mr_resample(scalar_kernels(), &in, a, one->height, one->width, one->filter, memory);
     memset(memory, 0x5A, memory_size);
-    mr_resample(best_kernels(), &in, b, one->height, one->width, one->filter, memory);
+    mr_resample(tested, &in, b, one->height, one->width, one->filter, memory);
     bool whole = guard_is_whole(memory, memory_size);
     if (!same_and_free(a, b, out_size) || !whole) {
         test_failures++;
         fprintf(stderr,
-                "resample %d: %" PRId64 "x%" PRId64 "x%d -> %" PRId64 "x%" PRId64 " differs\n",
-                (int)one->filter, one->in_height, one->in_width, (int)one->channels, one->height,
-                one->width);
+                "%s resample %d: %" PRId64 "x%" PRId64 "x%d -> %" PRId64 "x%" PRId64 " differs\n",
+                tested->name, (int)one->filter, one->in_height, one->in_width, (int)one->channels,
+                one->height, one->width);
     }
     free(memory);
     free(bytes);
 }
 
 TEST(resample_variants_agree) {
-    for (int i = 0; i < 1500; i++) {
-        resample_case one = random_case(i < 1000 ? 40 : 200);
-        check_resample(&one);
+    FOR_EACH_VARIANT {
+        for (int i = 0; i < 1500; i++) {
+            resample_case one = random_case(i < 1000 ? 40 : 200);
+            check_resample(&one);
+        }
     }
 }
 
@@ -145,33 +161,79 @@ TEST(resample_variants_agree_at_extremes) {
         {1, 20000, 3, 7, 0, 1, MR_BICUBIC},  {1, 1, 300, 300, 0, 3, MR_BICUBIC},
         {2, 9000, 2, 5, 3, 3, MR_BILINEAR},  {3000, 11, 2, 40, 1, 3, MR_BILINEAR},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_resample(&cases[i]);
+    FOR_EACH_VARIANT {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            check_resample(&cases[i]);
+        }
     }
 }
 
-TEST(weights_sum_to_one_and_split_exactly) {
-    for (int round = 0; round < 200; round++) {
-        int64_t n_in = random_between(1, 900), n_out = random_between(1, 900);
-        mr_filter filter = random_u32() & 1 ? MR_BILINEAR : MR_BICUBIC;
-        mr_taps taps;
-        const mr_axis axis = mr_whole_axis(n_in, n_out);
-        void *memory = guarded(mr_taps_memory(&axis, filter));
-        mr_taps_make(&taps, &axis, filter, memory);
-        for (int32_t i = 0; i < taps.n_out; i++) {
-            int64_t sum = 0;
-            for (int32_t k = 0; k < taps.width; k++) {
-                size_t at = (size_t)i * (size_t)taps.width + (size_t)k;
-                sum += taps.weights[at];
-                CHECK_INT(taps.high[at] * (1 << MR_TAP_LOW_BITS) + taps.low[at], ==,
-                          taps.weights[at]);
-            }
-            CHECK(llabs(sum - (1 << MR_TAP_BITS)) <= taps.count[i]);
-            CHECK(taps.first[i] >= 0 && taps.first[i] + taps.count[i] <= n_in);
-        }
-        CHECK(guard_is_whole(memory, mr_taps_memory(&axis, filter)));
-        free(memory);
+/* The parts that the tested variant made of a weight, put together again. */
+static void check_parts(const mr_taps *taps, int32_t output, int32_t tap) {
+    size_t at = (size_t)output * (size_t)taps->width + (size_t)tap;
+    int32_t weight = taps->weights[at];
+    if (tested->cpu & MR_CPU_AVX2) {
+        CHECK_INT(taps->high[at] * (1 << MR_TAP_LOW_BITS) + taps->low[at], ==, weight);
     }
+    if (tested->cpu & MR_CPU_AVX512 && tap < taps->groups * MR_TAP_GROUP) {
+        int32_t sum = 0;
+        for (int digit = 0; digit < 3; digit++) {
+            int32_t group = taps->digits[digit][tap / MR_TAP_GROUP * taps->n_out + output];
+            sum = sum * 256 + (int8_t)(group >> 8 * (tap % MR_TAP_GROUP));
+        }
+        CHECK_INT(sum, ==, weight);
+    }
+}
+
+static void check_weights(int64_t n_in, int64_t n_out, mr_filter filter) {
+    mr_taps taps;
+    const mr_axis axis = mr_whole_axis(n_in, n_out);
+    void *memory = guarded(mr_taps_memory(&axis, filter));
+    mr_taps_make(&taps, tested, &axis, filter, (mr_span){0, n_out}, 0, memory);
+    for (int32_t i = 0; i < taps.n_out; i++) {
+        int64_t sum = 0;
+        for (int32_t k = 0; k < taps.width; k++) {
+            sum += taps.weights[i * taps.width + k];
+            check_parts(&taps, i, k);
+        }
+        CHECK(llabs(sum - (1 << MR_TAP_BITS)) <= taps.count[i]);
+        CHECK(taps.first[i] >= 0 && taps.first[i] + taps.count[i] <= n_in);
+    }
+    CHECK(guard_is_whole(memory, mr_taps_memory(&axis, filter)));
+    free(memory);
+}
+
+static const mr_filter weighing_filters[] = {MR_BILINEAR, MR_BICUBIC, MR_LANCZOS, MR_BOX};
+
+TEST(weights_sum_to_one_and_split_exactly) {
+    FOR_EACH_VARIANT {
+        for (int round = 0; round < 200; round++) {
+            int32_t most =
+                round % 2 ? 900 : 12; /* at the edges of few inputs weights are largest */
+            check_weights(random_between(1, most), random_between(1, 900),
+                          weighing_filters[random_u32() % 4]);
+        }
+    }
+}
+
+/* The weights of some outputs are those of all, cut out. */
+TEST(weights_of_some_outputs) {
+    enum { IN = 300, OUT = 100, FROM = 20, TO = 70, ORIGIN = 50 };
+    mr_taps all, some;
+    const mr_axis axis = mr_whole_axis(IN, OUT);
+    void *memory_a = guarded(mr_taps_memory(&axis, MR_BICUBIC));
+    void *memory_b = guarded(mr_taps_memory(&axis, MR_BICUBIC));
+    mr_taps_make(&all, scalar_kernels(), &axis, MR_BICUBIC, (mr_span){0, OUT}, 0, memory_a);
+    mr_taps_make(&some, scalar_kernels(), &axis, MR_BICUBIC, (mr_span){FROM, TO}, ORIGIN, memory_b);
+    CHECK_INT(some.n_out, ==, TO - FROM);
+    for (int32_t i = 0; i < some.n_out; i++) {
+        CHECK_INT(some.first[i], ==, all.first[FROM + i] - ORIGIN);
+        CHECK_INT(some.count[i], ==, all.count[FROM + i]);
+        CHECK(memcmp(some.weights + i * some.width, all.weights + (FROM + i) * all.width,
+                     (size_t)all.width * sizeof *all.weights) == 0);
+    }
+    free(memory_a);
+    free(memory_b);
 }
 
 /* ---- Pixel by pixel ---- */
@@ -187,13 +249,62 @@ static void check_lookups(size_t pixels, int32_t channels, size_t plane) {
     fill_random(in, n);
     uint32_t *a = guarded(4 * n), *b = guarded(4 * n);
     scalar_kernels()->lookup_32(a, in, pixels, channels, tables, plane);
-    best_kernels()->lookup_32(b, in, pixels, channels, tables, plane);
+    tested->lookup_32(b, in, pixels, channels, tables, plane);
     CHECK(same_and_free(a, b, 4 * n));
     uint16_t *c = guarded(2 * n), *d = guarded(2 * n);
     scalar_kernels()->lookup_16(c, in, pixels, channels, short_tables, plane);
-    best_kernels()->lookup_16(d, in, pixels, channels, short_tables, plane);
+    tested->lookup_16(d, in, pixels, channels, short_tables, plane);
     CHECK(same_and_free(c, d, 2 * n));
     free(in);
+}
+
+static mr_normal normal_of(float mean, float std) {
+    mr_normal normal;
+    const float means[3] = {mean, mean + 0.01f, mean - 0.01f}, stds[3] = {std, std * 1.7f, std / 3};
+    mr_normal_make(&normal, means, stds);
+    return normal;
+}
+
+static void check_normalize(size_t pixels, const mr_normal *normal) {
+    uint8_t *in = malloc(3 * pixels);
+    fill_random(in, 3 * pixels);
+    uint32_t *a = guarded(12 * pixels), *b = guarded(12 * pixels);
+    scalar_kernels()->lookup_32(a, in, pixels, 3, normal->bits, pixels);
+    tested->normalize(b, in, pixels, normal, pixels);
+    CHECK(same_and_free(a, b, 12 * pixels));
+    free(in);
+}
+
+TEST(normalize_variants_agree) {
+    int computable = 0;
+    for (int i = 0; i < 300; i++) {
+        mr_normal normal =
+            normal_of((float)random_between(-100, 300) / 199, (float)random_between(1, 2000) / 997);
+        computable += normal.computable;
+        FOR_EACH_VARIANT {
+            if (normal.computable) {
+                check_normalize((size_t)random_between(1, 300), &normal);
+            }
+        }
+    }
+    CHECK_INT(computable, >, 290); /* or the fast loops would hardly run */
+}
+
+/* Every byte, and what the definition says of it. */
+TEST(normalize_means_what_it_says) {
+    const float mean[3] = {0.485f, 0.456f, 0.406f}, std[3] = {0.229f, 0.224f, 0.225f};
+    mr_normal normal;
+    mr_normal_make(&normal, mean, std);
+    CHECK(normal.computable);
+    for (int i = 0; i < 3 * 256; i++) {
+        volatile float unit = (float)(i % 256) / 255.0f, centred = unit - mean[i / 256];
+        CHECK_INT(normal.bits[i], ==, mr_float_bits(centred / std[i / 256]));
+    }
+    FOR_EACH_VARIANT {
+        check_normalize(4096, &normal);
+    }
+    normal = normal_of(0.5f, 1e-39f); /* 1 / std is infinite */
+    CHECK(!normal.computable);
 }
 
 static void check_moves(size_t pixels, int32_t channels) {
@@ -202,21 +313,23 @@ static void check_moves(size_t pixels, int32_t channels) {
     fill_random(in, n);
     uint8_t *a = guarded(n), *b = guarded(n);
     scalar_kernels()->split(a, in, pixels, channels, pixels);
-    best_kernels()->split(b, in, pixels, channels, pixels);
+    tested->split(b, in, pixels, channels, pixels);
     CHECK(same_and_free(a, b, n));
     a = guarded(n), b = guarded(n);
     scalar_kernels()->mirror(a, in, pixels, channels);
-    best_kernels()->mirror(b, in, pixels, channels);
+    tested->mirror(b, in, pixels, channels);
     CHECK(same_and_free(a, b, n));
     free(in);
 }
 
 TEST(pixel_variants_agree) {
-    for (int32_t pixels = 1; pixels < 200; pixels++) {
-        for (int32_t channels = 1; channels <= 3; channels += 2) {
-            check_lookups((size_t)pixels, channels, (size_t)pixels);
-            check_lookups((size_t)pixels, channels, 0);
-            check_moves((size_t)pixels, channels);
+    FOR_EACH_VARIANT {
+        for (int32_t pixels = 1; pixels < 200; pixels++) {
+            for (int32_t channels = 1; channels <= 3; channels += 2) {
+                check_lookups((size_t)pixels, channels, (size_t)pixels);
+                check_lookups((size_t)pixels, channels, 0);
+                check_moves((size_t)pixels, channels);
+            }
         }
     }
 }
@@ -278,33 +391,30 @@ TEST(halves_round_to_nearest_even) {
         ns = took_ < ns ? took_ : ns;                                                              \
     }
 
-static void print_resample_times(const mr_kernels *kernels, int32_t channels, mr_filter filter) {
-    enum { HEIGHT = 375, WIDTH = 500, SIZE = 224 };
-    size_t in_row = (size_t)(WIDTH * channels), in_size = HEIGHT * in_row;
+static void print_resample_times(const mr_kernels *kernels, int32_t side, int32_t channels,
+                                 mr_filter filter) {
+    enum { SIZE = 224 };
+    size_t n = (size_t)side, in_row = n * (size_t)channels, in_size = n * in_row;
     size_t row = (size_t)(SIZE * channels);
-    uint8_t *bytes = malloc(in_size), *out = malloc(HEIGHT * row), *final = malloc(SIZE * row);
-    mr_taps across, down;
-    const mr_axis axis_x = mr_whole_axis(WIDTH, SIZE), axis_y = mr_whole_axis(HEIGHT, SIZE);
-    void *memory_a = guarded(mr_taps_memory(&axis_x, filter));
-    void *memory_b = guarded(mr_taps_memory(&axis_y, filter));
+    uint8_t *bytes = malloc(in_size), *out = malloc(n * row), *final = malloc(SIZE * row);
+    mr_taps taps;
+    const mr_axis axis = mr_whole_axis(side, SIZE);
+    void *memory = guarded(mr_taps_memory(&axis, filter));
     fill_random(bytes, in_size);
-    mr_taps_make(&across, &axis_x, filter, memory_a);
-    BEST_OF(weights, mr_taps_make(&down, &axis_y, filter, memory_b))
+    BEST_OF(weights, mr_taps_make(&taps, kernels, &axis, filter, (mr_span){0, SIZE}, 0, memory))
     BEST_OF(rows,
-            kernels->resample_rows(out, bytes, in_row, bytes + in_size, HEIGHT, channels, &across))
-    BEST_OF(single, {
-        for (size_t y = 0; y < HEIGHT; y++) { /* row by row, as a stream has them */
-            kernels->resample_rows(out + y * row, bytes + y * in_row, in_row, bytes + in_size, 1,
-                                   channels, &across);
+            kernels->resample_rows(out, bytes, in_row, bytes + in_size, side, channels, &taps))
+    BEST_OF(columns, {
+        for (int32_t y = 0; y < SIZE; y++) {
+            kernels->resample_columns(final + (size_t)y * row, out + (size_t)taps.first[y] * row,
+                                      row, row, &taps, y);
         }
     })
-    BEST_OF(columns, kernels->resample_columns(final, out, row, row, &down))
-    printf("  %-6s %s x%d 375x500 -> 224x224: weights %" PRId64 " ns, rows %" PRId64
-           " ns, one by one %" PRId64 " ns, columns %" PRId64 " ns\n",
-           kernels->name, filter == MR_BICUBIC ? "bicubic " : "bilinear", (int)channels, weights,
-           rows, single, columns);
-    free(memory_a);
-    free(memory_b);
+    printf("  %-6s %s x%d %4d -> %d: weights %6" PRId64 " ns, rows %8" PRId64
+           " ns, columns %7" PRId64 " ns\n",
+           kernels->name, filter == MR_BICUBIC ? "bicubic " : "bilinear", (int)channels, (int)side,
+           (int)SIZE, weights, rows, columns);
+    free(memory);
     free(bytes);
     free(out);
     free(final);
@@ -314,27 +424,31 @@ static void print_pixel_times(const mr_kernels *kernels) {
     enum { PIXELS = 224 * 224 };
     uint8_t *in = malloc(3 * PIXELS);
     uint32_t *out = calloc(3 * PIXELS, sizeof *out);
+    const mr_normal normal = normal_of(0.45f, 0.22f);
     static const uint32_t tables[3 * 256];
     const uint16_t *halves = (const uint16_t *)tables;
     fill_random(in, 3 * PIXELS);
     BEST_OF(words, kernels->lookup_32(out, in, PIXELS, 3, tables, PIXELS))
     BEST_OF(shorts, kernels->lookup_16((uint16_t *)out, in, PIXELS, 3, halves, PIXELS))
+    BEST_OF(floats, kernels->normalize(out, in, PIXELS, &normal, PIXELS))
     BEST_OF(split, kernels->split((uint8_t *)out, in, PIXELS, 3, PIXELS))
     BEST_OF(mirror, kernels->mirror((uint8_t *)out, in, PIXELS, 3))
-    printf("  %-6s 224x224x3: lookup_32 %" PRId64 " ns, lookup_16 %" PRId64 " ns, split %" PRId64
-           " ns, mirror %" PRId64 " ns\n",
-           kernels->name, words, shorts, split, mirror);
+    printf("  %-6s 224x224x3: lookup_32 %" PRId64 " ns, lookup_16 %" PRId64
+           " ns, normalize %" PRId64 " ns, split %" PRId64 " ns, mirror %" PRId64 " ns\n",
+           kernels->name, words, shorts, floats, split, mirror);
     free(in);
     free(out);
 }
 
 TEST(print_times) {
-    const mr_kernels *variants[] = {scalar_kernels(), best_kernels()};
-    for (int v = 0; v < 2; v++) {
-        print_resample_times(variants[v], 3, MR_BILINEAR);
-        print_resample_times(variants[v], 3, MR_BICUBIC);
-        print_resample_times(variants[v], 1, MR_BILINEAR);
-        print_pixel_times(variants[v]);
+    FOR_EACH_VARIANT {
+        print_resample_times(tested, 200, 3, MR_BILINEAR);
+        print_resample_times(tested, 300, 3, MR_BILINEAR);
+        print_resample_times(tested, 500, 3, MR_BILINEAR);
+        print_resample_times(tested, 500, 3, MR_BICUBIC);
+        print_resample_times(tested, 500, 1, MR_BILINEAR);
+        print_resample_times(tested, 2000, 3, MR_BILINEAR);
+        print_pixel_times(tested);
     }
 }
 
@@ -352,23 +466,25 @@ static void random_block(int16_t *block, int32_t known) {
 
 TEST(jpeg_transforms_agree) {
     static const int32_t known[] = {1, 10, 64};
-    for (int i = 0; i < 20000; i++) {
-        _Alignas(32) int16_t blocks[2][MR_JPEG_BLOCK], quantisers[MR_JPEG_BLOCK];
-        uint8_t a[2][128], b[2][128];
-        const int16_t *in[2] = {blocks[0], blocks[1]};
-        uint8_t *out_a[2] = {a[0], a[1]}, *out_b[2] = {b[0], b[1]};
-        int32_t most = random_u32() & 1 ? 64 : 32767;
-        for (int k = 0; k < MR_JPEG_BLOCK; k++) {
-            quantisers[k] = (int16_t)random_between(1, most);
+    FOR_EACH_VARIANT {
+        for (int i = 0; i < 20000; i++) {
+            _Alignas(32) int16_t blocks[2][MR_JPEG_BLOCK], quantisers[MR_JPEG_BLOCK];
+            uint8_t a[2][128], b[2][128];
+            const int16_t *in[2] = {blocks[0], blocks[1]};
+            uint8_t *out_a[2] = {a[0], a[1]}, *out_b[2] = {b[0], b[1]};
+            int32_t most = random_u32() & 1 ? 64 : 32767;
+            for (int k = 0; k < MR_JPEG_BLOCK; k++) {
+                quantisers[k] = (int16_t)random_between(1, most);
+            }
+            random_block(blocks[0], known[i % 3]);
+            random_block(blocks[1], known[i % 3]);
+            memset(a, 1, sizeof a);
+            memset(b, 1, sizeof b);
+            scalar_kernels()->jpeg.idct(in, quantisers, out_a, 16, known[i % 3]);
+            tested->jpeg.idct(in, quantisers, out_b, 16, known[i % 3]);
+            bool same = memcmp(a, b, sizeof a) == 0;
+            CHECK(same);
         }
-        random_block(blocks[0], known[i % 3]);
-        random_block(blocks[1], known[i % 3]);
-        memset(a, 1, sizeof a);
-        memset(b, 1, sizeof b);
-        scalar_kernels()->jpeg.idct(in, quantisers, out_a, 16, known[i % 3]);
-        best_kernels()->jpeg.idct(in, quantisers, out_b, 16, known[i % 3]);
-        bool same = memcmp(a, b, sizeof a) == 0;
-        CHECK(same);
     }
 }
 
@@ -376,7 +492,7 @@ enum { JPEG_ROW = 300, JPEG_ROOM = 2 * JPEG_ROW + 4 * MR_JPEG_MARGIN };
 
 static void check_jpeg_rows(size_t n) {
     uint8_t in[3][JPEG_ROOM], a[3 * JPEG_ROW + MR_JPEG_MARGIN], b[3 * JPEG_ROW + MR_JPEG_MARGIN];
-    const mr_jpeg_kernels *slow = &scalar_kernels()->jpeg, *fast = &best_kernels()->jpeg;
+    const mr_jpeg_kernels *slow = &scalar_kernels()->jpeg, *fast = &tested->jpeg;
     const uint8_t *row[3];
     for (int i = 0; i < 3; i++) {
         fill_random(in[i], JPEG_ROOM);
@@ -401,27 +517,31 @@ static void check_jpeg_rows(size_t n) {
 }
 
 TEST(jpeg_rows_agree) {
-    for (size_t n = 1; n <= JPEG_ROW; n++) {
-        check_jpeg_rows(n);
+    FOR_EACH_VARIANT {
+        for (size_t n = 1; n <= JPEG_ROW; n++) {
+            check_jpeg_rows(n);
+        }
     }
 }
 
 TEST(jpeg_bytes_agree) {
-    for (int i = 0; i < 3000; i++) {
-        size_t size = (size_t)random_between(0, 200), written_a = 0, written_b = 0;
-        uint8_t *in = malloc(size + 1), a[300], b[300];
-        fill_random(in, size);
-        for (size_t k = 0; k < size; k++) { /* enough of what matters */
-            uint32_t kind = random_u32() % 32;
-            in[k] = kind == 0 || (k > 0 && in[k - 1] == 0xFF && kind < 30) ? 0 : in[k];
-            in[k] = kind == 31 ? 0xFF : in[k];
+    FOR_EACH_VARIANT {
+        for (int i = 0; i < 3000; i++) {
+            size_t size = (size_t)random_between(0, 200), written_a = 0, written_b = 0;
+            uint8_t *in = malloc(size + 1), a[300], b[300];
+            fill_random(in, size);
+            for (size_t k = 0; k < size; k++) { /* enough of what matters */
+                uint32_t kind = random_u32() % 32;
+                in[k] = kind == 0 || (k > 0 && in[k - 1] == 0xFF && kind < 30) ? 0 : in[k];
+                in[k] = kind == 31 ? 0xFF : in[k];
+            }
+            size_t read_a = scalar_kernels()->jpeg.unstuff(a, in, size, &written_a);
+            size_t read_b = tested->jpeg.unstuff(b, in, size, &written_b);
+            CHECK_INT(read_a, ==, read_b);
+            CHECK_INT(written_a, ==, written_b);
+            CHECK(memcmp(a, b, written_a < written_b ? written_a : written_b) == 0);
+            free(in);
         }
-        size_t read_a = scalar_kernels()->jpeg.unstuff(a, in, size, &written_a);
-        size_t read_b = best_kernels()->jpeg.unstuff(b, in, size, &written_b);
-        CHECK_INT(read_a, ==, read_b);
-        CHECK_INT(written_a, ==, written_b);
-        CHECK(memcmp(a, b, written_a < written_b ? written_a : written_b) == 0);
-        free(in);
     }
 }
 

@@ -104,6 +104,24 @@ static mr_loader *open_run(const request *r, mr_pipeline **pipeline, mr_error *e
     return loader;
 }
 
+/* A state in two parts says what it says in one. */
+static void check_parts(const mr_loader *loader, const char *whole) {
+    static const char mark[] = ", \"rehearsal\": \"";
+    const char *letters = NULL;
+    int64_t n = -1;
+    char *text = malloc(mr_loader_state_bytes(loader));
+    CHECK_INT(mr_loader_save_apart(loader, text, &letters, &n, NULL), ==, MR_OK);
+    size_t head = (size_t)(strstr(text, ", \"check\"") - text);
+    CHECK(strncmp(whole, text, head) == 0);
+    whole += head;
+    CHECK(strncmp(whole, mark, sizeof mark - 1) == 0);
+    whole += sizeof mark - 1;
+    CHECK(n >= 0 && strncmp(whole, letters, (size_t)n) == 0);
+    CHECK_INT(whole[n], ==, '"');
+    CHECK_TEXT(text + head, whole + n + 1);
+    free(text);
+}
+
 static void run(course *out, const request *r) {
     mr_batch *batch = NULL;
     mr_pipeline *pipeline = NULL;
@@ -124,6 +142,7 @@ static void run(course *out, const request *r) {
         size_t room = mr_loader_state_bytes(loader);
         out->state = malloc(room);
         CHECK_INT(mr_loader_save(loader, out->state, room, NULL), ==, MR_OK);
+        check_parts(loader, out->state);
     }
     mr_loader_close(loader);
     mr_pipeline_free(pipeline);
@@ -247,6 +266,29 @@ TEST(a_consumer_waits_and_can_be_told_to_stop) {
     CHECK_INT(mr_loader_next(loader, &batch, &err), ==, MR_E_CANCELLED);
     mr_loader_close(loader);
     mr_pipeline_free(pipeline);
+}
+
+/* Less than a step is there, of which nothing is delivered. */
+TEST(what_is_of_no_step_yet_is_behind) {
+    char before[64];
+    mr_error err = MR_ERROR_INIT;
+    mr_pipeline *pipeline = NULL;
+    mr_batch *batch = NULL;
+    mr_stream_stats stream = {.size = sizeof stream};
+    snprintf(before, sizeof before, "%s", folder);
+    snprintf(folder, sizeof folder, "%s", fixture_folder());
+    append(0, 0, BATCH / 2, 0);
+    append(1, 0, BATCH / 4, 0);
+    mr_loader *loader = open_run(&(request){.source = NULL}, &pipeline, &err);
+    CHECK_INT(mr_loader_next_within(loader, 1000000, &batch, &err), ==, MR_LATER);
+    CHECK_INT(mr_loader_stream(loader, &stream), ==, MR_OK);
+    CHECK_INT(stream.behind, ==, BATCH / 2 + BATCH / 4);
+    CHECK_INT(stream.waiting, <=, stream.behind);
+    CHECK_INT(stream.left_out, ==, 0);
+    mr_loader_close(loader);
+    mr_pipeline_free(pipeline);
+    fixture_remove(folder);
+    snprintf(folder, sizeof folder, "%s", before);
 }
 
 /* Once the consumer waits, if it does so soon. */

@@ -5,6 +5,7 @@
 
 #include "core/cpu.h"
 #include "core/json.h"
+#include "kernels/rows.h"
 #include "parquet/parts.h"
 
 /* ---- Kernels: every variant equals the reference ---- */
@@ -15,10 +16,20 @@ static uint32_t draw(void) {
     return random_state >> 8 ^ random_state << 12;
 }
 
-static const mr_column_kernels *best(void) {
+static const mr_column_kernels *best_without(uint32_t features) {
     uint32_t cpu = 0;
     CHECK_INT(mr_cpu_features(NULL, &cpu, NULL), ==, MR_OK);
-    return mr_column_kernels_for(cpu);
+    return mr_column_kernels_for(cpu & ~features);
+}
+
+static const mr_column_kernels *best(void) {
+    return best_without(0);
+}
+
+/* Runs a check on what this machine has. */
+static void each_variant(void (*check)(const mr_column_kernels *fast)) {
+    check(best());
+    check(best_without(MR_CPU_AVX512));
 }
 
 /* Bytes that end exactly where they are said to end: reading on is found by the sanitizer. */
@@ -56,14 +67,17 @@ static void check_unpack(const mr_column_kernels *a, const mr_column_kernels *b,
     free(y);
 }
 
-TEST(unpacking_equals_the_reference) {
-    const mr_column_kernels *fast = best();
+static void check_every_width(const mr_column_kernels *fast) {
     for (int32_t width = 0; width <= 64; width++) {
         for (size_t n = 0; n < 70; n += 1 + n / 9) {
             check_unpack(&mr_column_kernels_scalar, fast, n, width);
         }
         check_unpack(&mr_column_kernels_scalar, fast, 1000, width);
     }
+}
+
+TEST(unpacking_equals_the_reference) {
+    each_variant(check_every_width);
 }
 
 TEST(unpacking_takes_the_lowest_bits_first) {
@@ -75,8 +89,8 @@ TEST(unpacking_takes_the_lowest_bits_first) {
     }
 }
 
-TEST(gathering_equals_the_reference) {
-    const mr_column_kernels *fast = best(), *slow = &mr_column_kernels_scalar;
+static void check_gathering(const mr_column_kernels *fast) {
+    const mr_column_kernels *slow = &mr_column_kernels_scalar;
     uint8_t *table = random_bytes((size_t)100 * 16);
     for (size_t n = 0; n < 40; n++) {
         uint32_t index[40];
@@ -98,27 +112,116 @@ TEST(gathering_equals_the_reference) {
     free(table);
 }
 
+/* Of every number of cells: few of them valid, most, all, none. */
+static void check_spreading(const mr_column_kernels *fast) {
+    const mr_column_kernels *slow = &mr_column_kernels_scalar;
+    enum { MOST = 70 };
+    for (uint32_t i = 0; i < 4 * MOST; i++) {
+        size_t n = i % MOST, values = 0;
+        uint8_t valid[MOST + 1] = {0};
+        uint64_t x[MOST], y[MOST], z[MOST];
+        for (size_t k = 0; k < n; k++) {
+            valid[k] = i / MOST == 0   ? draw() % 8 == 0
+                       : i / MOST == 1 ? draw() % 8 > 0
+                                       : i / MOST == 2;
+            values += valid[k];
+        }
+        for (size_t k = 0; k < MOST; k++) {
+            x[k] = y[k] = z[k] = (uint64_t)draw() << 32 | draw();
+        }
+        fast->spread_8(x, valid, n, values);
+        slow->spread_8(y, valid, n, values);
+        CHECK(memcmp(x, y, sizeof x) == 0);
+        for (size_t k = 0, at = 0; k < n; k++) {
+            CHECK(x[k] == (valid[k] ? z[at] : 0));
+            at += valid[k];
+        }
+        fast->spread_4(x, valid, n, values);
+        slow->spread_4(y, valid, n, values);
+        CHECK(memcmp(x, y, sizeof x) == 0);
+    }
+}
+
+TEST(spreading_equals_the_reference) {
+    each_variant(check_spreading);
+}
+
+TEST(gathering_equals_the_reference) {
+    each_variant(check_gathering);
+}
+
 TEST(numbers_that_count_up_are_told_from_others) {
-    const mr_column_kernels *both[] = {best(), &mr_column_kernels_scalar};
+    const mr_column_kernels *all[] = {best(), best_without(MR_CPU_AVX512),
+                                      &mr_column_kernels_scalar};
     for (size_t n = 0; n < 40; n++) {
         uint32_t index[40];
         for (size_t i = 0; i < n; i++) {
             index[i] = (uint32_t)i - 3; /* wraps around */
         }
-        for (size_t k = 0; k < 2; k++) {
-            CHECK(both[k]->counts_up(index, n, (uint32_t)-3));
-            CHECK(both[k]->counts_up(index, n, 5) == (n == 0));
+        for (size_t k = 0; k < 3; k++) {
+            CHECK(all[k]->counts_up(index, n, (uint32_t)-3));
+            CHECK(all[k]->counts_up(index, n, 5) == (n == 0));
             for (size_t i = 0; i < n; i++) {
                 index[i] ^= 1u << i % 32;
-                CHECK(!both[k]->counts_up(index, n, (uint32_t)-3));
+                CHECK(!all[k]->counts_up(index, n, (uint32_t)-3));
                 index[i] ^= 1u << i % 32;
             }
         }
     }
 }
 
-TEST(running_sums_and_split_bytes_equal_the_reference) {
-    const mr_column_kernels *fast = best(), *slow = &mr_column_kernels_scalar;
+/* Columns to rows and back again, by both variants: words of one number, of two and of none. */
+static void check_rows(const mr_row_kernels *fast, size_t n, size_t first) {
+    const mr_row_kernels *slow = &mr_row_kernels_scalar;
+    size_t column = (first + n) * 8, stride = 40;
+    uint8_t *in = random_bytes(4 * column), *out = calloc(8, column + 1);
+    uint8_t *x = calloc(n + 1, stride), *y = calloc(n + 1, stride);
+    const uint8_t *rows[64];
+    const mr_word from[4] = {
+        {in, NULL}, {in + column, in + 2 * column}, {NULL, NULL}, {in + 3 * column, NULL}};
+    fast->fill(x, stride, from, first, n);
+    slow->fill(y, stride, from, first, n);
+    CHECK(memcmp(x, y, n * stride) == 0);
+    for (size_t i = 0; i < n; i++) {
+        rows[i] = x + (i * 7 % (n ? n : 1)) * stride;
+    }
+    for (size_t k = 0; k < 2; k++) {
+        uint8_t *at = out + k * 4 * column;
+        const mr_word to[4] = {
+            {NULL, NULL}, {at, at + column}, {at + 2 * column, NULL}, {at + 3 * column, NULL}};
+        (k ? slow : fast)->take(rows, 0, to, first, n);
+    }
+    CHECK(memcmp(out, out + 4 * column, 4 * column) == 0);
+    for (size_t i = 0; i < n; i++) {
+        size_t row = first + i * 7 % n;
+        CHECK(memcmp(out + (first + i) * 4, in + column + row * 4, 4) == 0);
+        CHECK(memcmp(out + column + (first + i) * 4, in + 2 * column + row * 4, 4) == 0);
+        CHECK(memcmp(out + 3 * column + (first + i) * 8, in + 3 * column + row * 8, 8) == 0);
+    }
+    free(in);
+    free(out);
+    free(x);
+    free(y);
+}
+
+TEST(rows_of_columns_equal_the_reference) {
+    uint32_t cpu = 0;
+    CHECK_INT(mr_cpu_features(NULL, &cpu, NULL), ==, MR_OK);
+    const mr_row_kernels *fast = mr_row_kernels_for(cpu);
+    _Alignas(32) uint8_t from[320], to[320];
+    for (size_t n = 0; n < 64; n++) {
+        check_rows(fast, n, n % 5);
+    }
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (uint8_t)draw();
+        to[i] = 7;
+    }
+    fast->put(to, from, 288);
+    CHECK(memcmp(to, from, 288) == 0 && to[288] == 7 && to[319] == 7);
+}
+
+static void check_sums_and_bytes(const mr_column_kernels *fast) {
+    const mr_column_kernels *slow = &mr_column_kernels_scalar;
     for (size_t n = 0; n < 100; n++) {
         uint8_t *bytes = random_bytes(n * 8), *other = malloc(n * 8 + 1), *out = malloc(n * 9 + 1),
                 *expected = malloc(n * 9 + 1);
@@ -139,6 +242,10 @@ TEST(running_sums_and_split_bytes_equal_the_reference) {
         free(out);
         free(expected);
     }
+}
+
+TEST(running_sums_and_split_bytes_equal_the_reference) {
+    each_variant(check_sums_and_bytes);
 }
 
 /* ---- Runs and differences ---- */
@@ -356,7 +463,9 @@ TEST(nulls_are_filled_masked_or_refused) {
     CHECK(d.vector && memcmp(d.vector->valid, valid, sizeof valid) == 0);
     drop(&d);
     CHECK_INT(decode_tiny(&file, MR_PQ_NULL_ERROR, &d, &err), ==, MR_E_TYPE);
-    CHECK_TEXT(err.text, "row group 0, column \"x\": row 1 is null (and 1 more)");
+    CHECK_TEXT(
+        err.text,
+        "row group 0, column \"x\": row 1 of the file is null (and 1 more in the row group)");
     CHECK_HAS(err.hint, "fill");
     drop(&d);
 }

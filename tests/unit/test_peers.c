@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that send each other what they keep, over a real MPI. This program starts itself by mpirun;
- * each rank writes what it was given to a file, which is compared with runs that share nothing. */
+ * each rank writes what it was given to a file, which is compared with runs that share nothing.
+ * Ranks stand for those of several machines, and do not look into each other's memory, but where a
+ * run's name begins with "near_". */
 #include <dlfcn.h>
 #include <millrace/fabric.h>
 #include <signal.h>
@@ -25,11 +27,16 @@ static bool is(const rank *r, const char *what) {
     return strcmp(r->what, what) == 0;
 }
 
+static bool is_near(const rank *r) {
+    return strncmp(r->what, "near_", 5) == 0;
+}
+
 /* A sample that is needed again soon, in the next epoch of these few, is asked for once where ranks
  * read far ahead. Without that it is known what moves. */
 static bool reads_ahead(const rank *r) {
     return !is(r, "behind") && !is(r, "pushed") && !is(r, "tight") && !is(r, "local") &&
-           !is(r, "copies") && strncmp(r->what, "cache", 5) != 0;
+           !is(r, "copies") && strncmp(r->what, "cache", 5) != 0 &&
+           strncmp(r->what, "near_cache", 10) != 0;
 }
 
 static mr_loader *open_loader(const rank *r, const mr_pipeline *pipeline, const char *fabric,
@@ -44,7 +51,8 @@ static mr_loader *open_loader(const rank *r, const mr_pipeline *pipeline, const 
     options.seed = seed;
     options.batches_ahead = reads_ahead(r) ? 0 : 1;
     options.reads_in_flight = reads_ahead(r) ? 0 : 1;
-    options.epochs = is(r, "killed") ? 1000000 : 0; /* only the loss ends it */
+    options.epochs =
+        is(r, "killed") || is(r, "near_killed") ? 1000000 : 0; /* only the loss ends it */
     mr_loader_open(&loader, pipeline, &options, err);
     return loader;
 }
@@ -72,14 +80,25 @@ static mr_status take_all(rank *r, mr_loader *loader, int64_t most, mr_error *er
     return status;
 }
 
+/* Bytes that were lent where another rank keeps them. */
+static int64_t bytes_seen(const mr_loader *loader) {
+    mr_origin_stats origin = {.size = (uint32_t)sizeof origin};
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < mr_loader_n_origins(loader); i++) {
+        mr_loader_origin(loader, i, &origin);
+        bytes += strcmp(origin.name, "node") == 0 ? origin.bytes : 0;
+    }
+    return bytes;
+}
+
 static void tell_figures(const mr_loader *loader, const rank *r, const char *title) {
     mr_traffic t = {.size = (uint32_t)sizeof t};
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
     mr_loader_traffic(loader, &t);
-    fprintf(r->out, "%s %lld %lld %lld %lld %lld %lld\n", title, (long long)stats.bytes_read,
+    fprintf(r->out, "%s %lld %lld %lld %lld %lld %lld %lld\n", title, (long long)stats.bytes_read,
             (long long)t.bytes_in, (long long)t.bytes_out, (long long)t.damaged,
-            (long long)t.samples, (long long)t.pushed);
+            (long long)t.samples, (long long)t.pushed, (long long)bytes_seen(loader));
 }
 
 /* More than what was asked for with the first batch, which does not have the large file. */
@@ -115,7 +134,7 @@ static void wait_for_all(const rank *r) {
 
 /* One of the others dies in the middle. */
 static void die_at_last(const rank *r) {
-    if (is(r, "killed") && r->launch.rank == 1) {
+    if ((is(r, "killed") || is(r, "near_killed")) && r->launch.rank == 1) {
         kill(getpid(), SIGKILL);
     }
 }
@@ -132,17 +151,21 @@ static void fork_once(const rank *r) {
 }
 
 static mr_status share(rank *r, const mr_pipeline *pipeline, mr_error *err) {
-    static const char *const pieces[] = {"mpi?piece=4321&linger=60", "mpi?piece=65536&linger=60",
-                                         "mpi?piece=1&linger=60"};
+    static const char *const pieces[] = {"mpi?map=0&piece=4321&linger=60",
+                                         "mpi?map=0&piece=65536&linger=60",
+                                         "mpi?map=0&piece=1&linger=60"};
     bool crawls = is(r, "cancelled_sending") && r->launch.rank == 1;
-    const char *fabric = is(r, "paced")    ? "mpi?in_flight=2000&rate=20e6&linger=60"
+    const char *fabric = is(r, "paced")    ? "mpi?map=0&in_flight=2000&rate=20e6&linger=60"
                          : is(r, "pieces") ? pieces[r->launch.rank % 3]
-                         : crawls ? "mpi?rate=1000&linger=60" /* something waits to be sent */
-                                  : "mpi?linger=60";
+                         : crawls ? "mpi?map=0&rate=1000&linger=60" /* something waits to be sent */
+                         : is_near(r) ? "mpi?linger=60"
+                                      : "mpi?map=0&linger=60";
     int64_t seed = is(r, "seeds") ? (int64_t)r->launch.rank / 2 : -1;
-    int64_t first = is(r, "killed") ? 2 : 3;
+    bool dies = is(r, "killed") || is(r, "near_killed");
+    int64_t first = dies ? 2 : 3;
     bool cancels = is(r, "cancelled") || is(r, "cancelled_sending");
-    bool ends_early = (is(r, "early") || cancels) && r->launch.rank == 1;
+    bool is_early = is(r, "early") || is(r, "near_early");
+    bool ends_early = (is_early || cancels) && r->launch.rank == 1;
     mr_loader *loader = open_loader(r, pipeline, fabric, seed, err), *second = NULL;
     if (!loader) {
         return err->code;
@@ -179,7 +202,7 @@ static mr_status share(rank *r, const mr_pipeline *pipeline, mr_error *err) {
         tell_figures(loader, r, "sooner");
         tell_delivered(r);
     }
-    if (!is(r, "early") && !cancels && status == MR_END) {
+    if (!is_early && !cancels && status == MR_END) {
         tell_delivered(r);
         wait_for_all(r);
     }
@@ -281,7 +304,7 @@ typedef struct got {
     int64_t lines;
     uint64_t sum; /* over all samples with their steps and bytes */
     char *in_order;
-    int64_t bytes_read, bytes_in, bytes_out, damaged, samples, pushed;
+    int64_t bytes_read, bytes_in, bytes_out, damaged, samples, pushed, seen;
     int64_t read_sooner; /* when this rank had delivered all, and others perhaps had not */
     int status;
     char error[512];
@@ -304,18 +327,19 @@ static got read_rank(const char *what, int r) {
     char path[256], line[1024];
     got g = {.status = -999, .in_order = calloc(1, 1)};
     size_t size = 0;
-    long long f[6];
+    long long f[7];
     snprintf(path, sizeof path, "%s/%s.%d", folder, what, r);
     FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "figures %lld %lld %lld %lld %lld %lld", &f[0], &f[1], &f[2], &f[3], &f[4],
-                   &f[5]) == 6) {
+        if (sscanf(line, "figures %lld %lld %lld %lld %lld %lld %lld", &f[0], &f[1], &f[2], &f[3],
+                   &f[4], &f[5], &f[6]) == 7) {
             g.bytes_read = f[0];
             g.bytes_in = f[1];
             g.bytes_out = f[2];
             g.damaged = f[3];
             g.samples = f[4];
             g.pushed = f[5];
+            g.seen = f[6];
         } else if (sscanf(line, "sooner %lld", &f[0]) == 1) {
             g.read_sooner = f[0];
         } else if (sscanf(line, "end %d %511[^\n]", &g.status, g.error) < 1) {
@@ -744,15 +768,109 @@ TEST(an_mpi_without_room_for_threads_is_refused) {
     check_refused("serialized", "strict", "MPI_THREAD_MULTIPLE");
 }
 
-TEST(a_rank_that_is_killed_ends_the_others_with_its_name) {
-    run_ranks("killed", "strict", "--enable-recovery");
+static void check_killed(const char *what) {
+    run_ranks(what, "strict", "--enable-recovery");
     for (int r = 0; r < WORLD; r += 2) {
-        got g = read_rank("killed", r);
+        got g = read_rank(what, r);
         CHECK_INT(g.status, ==, MR_E_IO);
         CHECK_HAS(g.error, "rank 1 (process ");
         CHECK_HAS(g.error, "is gone");
         free(g.in_order);
     }
+}
+
+TEST(a_rank_that_is_killed_ends_the_others_with_its_name) {
+    check_killed("killed");
+}
+
+/* ---- Ranks of one machine, which see what the others keep ---- */
+/* Nothing travels but words; storage is read once. */
+static void check_near(const char *what, const char *document, int64_t size) {
+    int64_t bytes_read = 0, seen = 0;
+    CHECK_INT(run_ranks(what, document, ""), ==, 0);
+    for (int r = 0; r < WORLD; r++) {
+        got shared = read_rank(what, r), alone = run_alone(document, r, WORLD);
+        CHECK_INT(shared.status, ==, MR_END);
+        CHECK(alone.lines > 0);
+        CHECK_TEXT(shared.in_order, alone.in_order);
+        CHECK_INT(shared.damaged, ==, 0);
+        CHECK_INT(shared.bytes_in, ==, 0);
+        CHECK_INT(shared.bytes_out, ==, 0);
+        bytes_read += shared.bytes_read;
+        seen += shared.seen;
+        free(shared.in_order);
+        free(alone.in_order);
+    }
+    CHECK_INT(bytes_read, ==, size);
+    CHECK_INT(seen, >, 0);
+}
+
+TEST(near_ranks_see_what_others_keep) {
+    check_near("near_strict", "strict", total_bytes);
+    check_near("near_local", "local", total_bytes);
+    check_near("near_copies", "copies", total_bytes);
+}
+
+TEST(near_ranks_see_blocks) {
+    check_near("near_blocks", "blocks", size_of_rows());
+    check_near("near_local_blocks", "local_blocks", size_of_rows());
+}
+
+/* What is not kept is not seen: it goes by messages. */
+TEST(near_ranks_are_sent_what_has_no_room) {
+    int64_t bytes_in = 0, seen = 0;
+    CHECK_INT(run_ranks("near_tight", "tight", ""), ==, 0);
+    for (int r = 0; r < WORLD; r++) {
+        got shared = read_rank("near_tight", r), alone = run_alone("tight", r, WORLD);
+        CHECK_TEXT(shared.in_order, alone.in_order);
+        bytes_in += shared.bytes_in;
+        seen += shared.seen;
+        free(shared.in_order);
+        free(alone.in_order);
+    }
+    CHECK_INT(bytes_in, >, 0);
+    CHECK_INT(seen, >, 0);
+}
+
+/* Each try has stores of its own, empty ones. */
+static int64_t seen_at_cache(const char *document, int tries) {
+    char what[64];
+    int64_t seen = 0;
+    snprintf(what, sizeof what, "near_%s_%d", document, tries);
+    CHECK_INT(run_ranks(what, document, ""), ==, 0);
+    for (int r = 0; r < WORLD; r++) {
+        got shared = read_rank(what, r), alone = run_alone(document, r, WORLD);
+        CHECK_INT(shared.status, ==, MR_END);
+        CHECK_TEXT(shared.in_order, alone.in_order);
+        CHECK_INT(shared.damaged, ==, 0);
+        seen += shared.seen;
+        free(shared.in_order);
+        free(alone.in_order);
+    }
+    return seen;
+}
+
+/* Samples as they are at the cache are seen, too; files that they may take the place of travel.
+ * Which samples are there in time to be seen is a matter of speed, so there are several tries. */
+TEST(near_ranks_see_samples_as_they_are_at_the_cache) {
+    static const char *const documents[] = {"cache_smaller", "cache_prepared", "cache_raw"};
+    enum { TRIES = 8 };
+    for (int i = 0; i < 3; i++) {
+        int64_t seen = 0;
+        for (int tries = 0; tries < TRIES && seen == 0; tries++) {
+            seen = seen_at_cache(documents[i], tries);
+        }
+        CHECK_INT(seen, >, 0);
+    }
+}
+
+/* What it has read by then can still be seen. */
+TEST(a_near_rank_that_ends_early_is_done_without) {
+    check_others("near_early");
+}
+
+TEST(a_near_rank_that_is_killed_ends_the_others_with_its_name) {
+    check_killed("near_killed");
 }
 
 /* As mpi4py and Horovod do. */

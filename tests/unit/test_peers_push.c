@@ -132,7 +132,7 @@ TEST(what_was_asked_for_before_it_was_foreseen_is_not_sent_twice) {
 
 TEST(bytes_that_are_pushed_and_not_taken_are_bounded) {
     int64_t own[3];
-    open_rig("", "mpi?linger=0&push=500"); /* 250 for each of two: two of 100 */
+    open_rig("", "mpi?linger=0&map=0&push=500"); /* 250 for each of two: two of 100 */
     keep_three(own);
     mr_peers_foresee(rig.peers, 2, own, 3);
     wait_sent(2, PUSH, own[0]);
@@ -148,7 +148,7 @@ TEST(bytes_that_are_pushed_and_not_taken_are_bounded) {
 }
 
 TEST(without_a_window_nothing_is_pushed) {
-    open_rig("", "mpi?linger=0&push=0");
+    open_rig("", "mpi?linger=0&map=0&push=0");
     CHECK(!mr_peers_pushes(rig.peers));
     close_rig();
 }
@@ -201,7 +201,7 @@ TEST(what_is_pushed_while_it_is_asked_for_is_the_answer) {
 }
 
 TEST(what_is_damaged_too_much_or_anothers_is_not_kept_and_its_sender_knows) {
-    open_rig("", "mpi?linger=0&push=300"); /* 150 for each of two */
+    open_rig("", "mpi?linger=0&map=0&push=300"); /* 150 for each of two */
     int64_t item = rig_owned_by(&rig, 1, 0), second = rig_owned_by(&rig, 1, item + 1);
     char bytes[RIG_SIZE];
     rig_content(item, bytes);

@@ -63,9 +63,12 @@ static bool is_left(const mr_load *load) {
     return left;
 }
 
+/* Who answers late leaves the next origin to whoever asks. */
 static void wait_left(const mr_load *load) {
     while (!is_left(load)) {
-        rig_nap();
+        if (!mr_intake_ask_one(&rig.intake)) {
+            rig_nap();
+        }
     }
 }
 

@@ -150,7 +150,7 @@ static void check_burners(const mr_function_table *t) {
 }
 
 TEST(functions_are_found_under_the_op_that_ran_them) {
-    mr_trace *trace = traced("{\"source\": {\"synthetic\": {\"samples\": 128, \"shape\": [64]}}, "
+    mr_trace *trace = traced("{\"source\": {\"synthetic\": {\"samples\": 256, \"shape\": [64]}}, "
                              "\"ops\": [{\"burn\": {\"first\": 3000, \"second\": 1000}}, "
                              "{\"burn\": {\"third\": 2000}}], \"batch\": 8}");
     mr_function_table t;
@@ -169,7 +169,7 @@ TEST(functions_are_found_under_the_op_that_ran_them) {
 }
 
 TEST(code_too_deep_for_its_mark_is_found_by_the_time) {
-    mr_trace *trace = traced("{\"source\": {\"synthetic\": {\"samples\": 64, \"shape\": [64]}}, "
+    mr_trace *trace = traced("{\"source\": {\"synthetic\": {\"samples\": 256, \"shape\": [64]}}, "
                              "\"ops\": [{\"burn\": {\"deep\": 3000}}, "
                              "{\"burn\": {\"third\": 2000}}], \"batch\": 8}");
     mr_function_table t;
@@ -192,7 +192,8 @@ TEST(code_too_deep_for_its_mark_is_found_by_the_time) {
 }
 
 TEST(fused_ops_are_told_apart) {
-    static const char *const resampler[] = {"mr_resample_rows_", "colour_four", "column_block"};
+    static const char *const resampler[] = {"mr_resample_", "colour_four", "column_block",
+                                            "by_fives", "four_pixels"};
     char *folder = fixture_photos(40), json[512], photo[256];
     for (int i = 0; i < 40; i++) { /* large enough for probes to meet them */
         snprintf(photo, sizeof photo, "%s/class%d/%03d.jpg", folder, i % 3, i);

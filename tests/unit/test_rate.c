@@ -179,6 +179,56 @@ TEST(a_lower_share_chooses_among_what_a_higher_one_chose) {
     CHECK(tenth > 9500 && tenth < 10500);
 }
 
+/* A quarter less, or a third more and one, by hand. */
+TEST(the_share_goes_down_to_the_least_and_back_to_all) {
+    static const uint32_t down[] = {49152, 36864, 27648, 20736, 20000, 20000};
+    static const uint32_t up[] = {26667, 35557, 47410, 63214, MR_KEEP_ALL, MR_KEEP_ALL};
+    mr_rate_decision d;
+    int64_t until = 0;
+    mr_rate rate = rate_of(MR_LATE_WAIT, MR_EARLY_THIN);
+    rate.options.least_kept = 20000;
+    for (size_t i = 0; i < sizeof down / sizeof *down; i++) {
+        CHECK_INT(ask(&rate, 0, rate.options.most_waiting + 1, &d, &until), ==, MR_OK);
+        CHECK_INT(d.keep, ==, i > 0 ? down[i - 1] : MR_KEEP_ALL);
+        CHECK_INT(rate.keep, ==, down[i]);
+    }
+    for (int64_t waiting = rate.options.most_waiting; waiting >= 25; waiting -= 25) {
+        CHECK_INT(ask(&rate, 0, waiting, &d, &until), ==, MR_OK); /* neither */
+        CHECK_INT(rate.keep, ==, 20000);
+    }
+    for (size_t i = 0; i < sizeof up / sizeof *up; i++) {
+        CHECK_INT(ask(&rate, 0, rate.options.most_waiting / 2 - 1, &d, &until), ==, MR_OK);
+        CHECK_INT(rate.keep, ==, up[i]);
+    }
+}
+
+/* Where the least is next to nothing, the share comes back from there too. */
+TEST(the_smallest_share_is_left_again) {
+    mr_rate_decision d;
+    int64_t until = 0;
+    mr_rate rate = rate_of(MR_LATE_WAIT, MR_EARLY_THIN);
+    rate.options.least_kept = 1;
+    rate.keep = 1;
+    CHECK_INT(ask(&rate, 0, rate.options.most_waiting + 1, &d, &until), ==, MR_OK);
+    CHECK_INT(rate.keep, ==, 1);
+    for (int i = 0; i < 60; i++) {
+        CHECK_INT(ask(&rate, 0, 8, &d, &until), ==, MR_OK);
+    }
+    CHECK_INT(rate.keep, ==, MR_KEEP_ALL);
+    CHECK(mr_rate_chooses(&rate, rate.keep, &until, sizeof until));
+}
+
+TEST(shares_that_are_none_are_refused) {
+    mr_rate rate = rate_of(MR_LATE_WAIT, MR_EARLY_THIN);
+    mr_rate_options options = rate.options;
+    options.least_kept = MR_KEEP_ALL;
+    CHECK_INT(mr_rate_start(&rate, &options, NULL), ==, MR_OK);
+    options.least_kept = MR_KEEP_ALL + 1;
+    CHECK_INT(mr_rate_start(&rate, &options, NULL), ==, MR_E_PARAM);
+    options.least_kept = 0;
+    CHECK_INT(mr_rate_start(&rate, &options, NULL), ==, MR_E_PARAM);
+}
+
 /* The counts stay within the bounds whoever wants to go on. */
 TEST(samples_per_insert) {
     mr_rate_limit limit;

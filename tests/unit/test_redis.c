@@ -139,6 +139,26 @@ TEST(what_is_put_comes_back) {
     redis_end(&s);
 }
 
+static void take_figures(void *context, const mr_fabric_figures *figures) {
+    *(mr_fabric_figures *)context = *figures;
+}
+
+TEST(a_check_tells_how_fast_a_server_is_or_what_is_wrong) {
+    redis_server s = redis_begin("--maxmemory", "0");
+    char url[64];
+    mr_fabric_figures told = {0};
+    mr_error err = MR_ERROR_INIT;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", s.port);
+    CHECK_INT(mr_fabric_check(url, 0, 1, 100000, take_figures, &told, &err), ==, MR_OK);
+    CHECK_INT(told.from, ==, -1);
+    CHECK(told.latency > 0 && told.bandwidth > 0);
+    redis_end(&s);
+    told.from = 0;
+    CHECK_INT(mr_fabric_check(url, 0, 1, 100000, take_figures, &told, &err), ==, MR_E_IO);
+    CHECK_HAS(err.text, "does not give back");
+    CHECK_INT(told.from, ==, 0); /* nothing was told */
+}
+
 TEST(a_unix_socket_and_another_job_share_what_is_there) {
     redis_server s = redis_begin("--maxmemory", "0");
     char url[128];
@@ -179,6 +199,45 @@ TEST(namespaces_and_databases_are_apart_and_values_end) {
     mr_fabric_close(database);
     free_goods(g);
     redis_end(&s);
+}
+
+/* Milliseconds that the server will keep its one value; -1: without end. */
+static int64_t time_left(int port) {
+    static const char question[] =
+        "EVAL \"return redis.call('PTTL', redis.call('RANDOMKEY'))\" 0\r\n";
+    char reply[64] = "";
+    int fd = redis_dial(port);
+    CHECK(fd >= 0 && write(fd, question, strlen(question)) > 0 &&
+          read(fd, reply, sizeof reply - 1) > 1 && reply[0] == ':');
+    close(fd);
+    return strtoll(reply + 1, NULL, 10);
+}
+
+static int64_t time_left_of_one(const char *setting, double ttl, double seconds) {
+    redis_server s = redis_begin("--maxmemory", "0");
+    char url[64];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d%s", s.port, setting);
+    mr_fabric_config c = {.size = (uint32_t)sizeof c, .url = url, .timeout = 20, .ttl = ttl};
+    mr_parcel one = {.key = "k", .key_size = 1, .value = "v", .size = 1, .seconds = seconds};
+    mr_fabric *fabric = NULL;
+    CHECK_INT(mr_fabric_open(&fabric, &c, NULL), ==, MR_OK);
+    CHECK_INT(mr_fabric_put(fabric, &one, 1, NULL), ==, MR_OK);
+    CHECK(one.done);
+    int64_t left = time_left(s.port);
+    mr_fabric_close(fabric);
+    redis_end(&s);
+    return left;
+}
+
+TEST(values_end_as_they_say_or_whoever_opens_or_the_url) {
+    const int64_t second = 1000, day = 86400 * second;
+    CHECK_INT(time_left_of_one("", 0, 0), ==, -1);
+    int64_t left = time_left_of_one("?ttl=864000", 0, 0);
+    CHECK(left > 9 * day && left <= 10 * day);
+    left = time_left_of_one("?ttl=864000", 3 * 86400, 0);
+    CHECK(left > 2 * day && left <= 3 * day);
+    left = time_left_of_one("?ttl=864000", 3 * 86400, 86400);
+    CHECK(left > 0 && left <= day);
 }
 
 TEST(passwords_by_url_and_by_environment) {
@@ -445,6 +504,12 @@ TEST(wrong_urls_are_refused_without_showing_them) {
                                        "redis://127.0.0.1,",
                                        "rediss://secret@host",
                                        "redis+unix:///x?y=1",
+                                       "redis+unix:///x?",
+                                       "redis+unix:///x?db=1&",
+                                       "redis://host?db=1",
+                                       "redis://host/1?ttl=0",
+                                       "redis://host?ttl=secret",
+                                       "redis://host?ttl=10000000",
                                        "redis://host:secret"};
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
         mr_fabric *fabric = NULL;
@@ -453,7 +518,9 @@ TEST(wrong_urls_are_refused_without_showing_them) {
         CHECK(mr_fabric_open(&fabric, &config, &err) < 0);
         CHECK(fabric == NULL && err.text[0] && !strstr(err.text, "secret"));
     }
-    mr_fabric_close(join_url("redis://u:p%40@[::1]:7/1#a,redis+unix://:p@/x?db=2#b", 1));
+    mr_fabric_close(join_url("redis://u:p%40@[::1]:7/1?ttl=9999999#a,"
+                             "redis+unix://:p@/x?db=2&ttl=1#b,redis+unix:///x?ttl=3#c",
+                             1));
 }
 
 __attribute__((constructor)) static void skip_where_it_cannot_run(void) {

@@ -96,6 +96,7 @@ typedef struct course {
     mr_status status;
     mr_error err;
     mr_error skip; /* the first */
+    char log[1500];
 } course;
 
 typedef struct request {
@@ -107,7 +108,15 @@ typedef struct request {
     void (*after)(int step);
 } request;
 
-static mr_loader *open_run(const request *r, mr_pipeline **pipeline, mr_error *err) {
+static pthread_t main_thread;
+
+/* A host's log is told by its own thread alone. */
+static void write_log(void *user, const char *text) {
+    CHECK(pthread_equal(pthread_self(), main_thread));
+    snprintf((char *)user + strlen(user), sizeof((course *)0)->log - strlen(user), "%s\n", text);
+}
+
+static mr_loader *open_run(const request *r, mr_pipeline **pipeline, char *log, mr_error *err) {
     char json[700];
     mr_options options = MR_OPTIONS_INIT;
     mr_loader *loader = NULL;
@@ -116,6 +125,8 @@ static mr_loader *open_run(const request *r, mr_pipeline **pipeline, mr_error *e
     options.rank = r->rank;
     options.digest = true;
     options.read_ahead_bytes = r->ahead ? r->ahead : options.read_ahead_bytes;
+    main_thread = pthread_self();
+    options.log = (mr_log){log ? write_log : NULL, log};
     options.state = r->state;
     options.state_size = r->state ? strlen(r->state) : 0;
     snprintf(json, sizeof json,
@@ -167,7 +178,7 @@ static void run(course *out, const request *r) {
     free(out->state);
     memset(out, 0, sizeof *out);
     out->err = (mr_error)MR_ERROR_INIT;
-    mr_loader *loader = open_run(r, &pipeline, &out->err);
+    mr_loader *loader = open_run(r, &pipeline, out->log, &out->err);
     out->status = out->err.code;
     while (loader && (r->steps == 0 || out->n_batches < r->steps) &&
            (out->status = mr_loader_next(loader, &batch, &out->err)) == MR_OK) {
@@ -201,6 +212,14 @@ static void check_same_from(const course *a, int first, const course *b) {
     for (int i = 0; i < b->n_batches && first + i < a->n_batches; i++) {
         CHECK_TEXT(b->digests[i], a->digests[first + i]);
     }
+}
+
+static int times_said(const char *log, const char *what) {
+    int n = 0;
+    for (const char *at = log; (at = strstr(at, what)); at++) {
+        n++;
+    }
+    return n;
 }
 
 /* ---- Tests ---- */
@@ -342,6 +361,25 @@ TEST(no_server_at_all_ends_the_run_and_nothing_is_read) {
     port = server.port;
     CHECK_INT(part.status, ==, MR_E_IO);
     CHECK_HAS(part.err.text, "cannot be reached");
+    CHECK_HAS(part.log, "it cannot be reached: Connection refused; it is tried again for 0.2 s");
+    CHECK_INT(times_said(part.log, "tried again"), ==, 1);
+}
+
+static void *write_late(void *unused) {
+    usleep(600000);
+    add_all(0, EACH);
+    return unused;
+}
+
+TEST(keys_without_entries_are_told_of_once) {
+    pthread_t writer;
+    forget_all();
+    pthread_create(&writer, NULL, write_late, NULL);
+    run(&part, &(request){.source = ", \"patience\": 0.2"});
+    pthread_join(writer, NULL);
+    check_whole(&part);
+    CHECK_INT(times_said(part.log, "the key s1 has no entries yet"), ==, 1);
+    CHECK_INT(times_said(part.log, "\n"), ==, KEYS);
 }
 
 TEST(a_consumer_that_waits_for_a_frozen_server_can_be_told_to_stop) {
@@ -349,7 +387,7 @@ TEST(a_consumer_that_waits_for_a_frozen_server_can_be_told_to_stop) {
     mr_pipeline *pipeline = NULL;
     mr_batch *batch = NULL;
     kill(server.pid, SIGSTOP);
-    mr_loader *loader = open_run(&(request){0}, &pipeline, &err);
+    mr_loader *loader = open_run(&(request){0}, &pipeline, NULL, &err);
     CHECK_INT(mr_loader_next_within(loader, 30000000, &batch, &err), ==, MR_LATER);
     mr_loader_cancel(loader);
     CHECK_INT(mr_loader_next(loader, &batch, &err), ==, MR_E_CANCELLED);

@@ -304,6 +304,17 @@ TEST(offers_take_effect_after_the_lag) {
     mr_rehearsal_free(buffer);
 }
 
+static void check_same_letters(const mr_rehearsal *plain, const mr_rehearsal *mirrored) {
+    size_t length = mr_base64_length(mr_rehearsal_bytes(plain));
+    char *a = malloc(length), *b = malloc(length);
+    CHECK_INT(mr_base64_length(mr_rehearsal_bytes(mirrored)), ==, length);
+    CHECK_INT(mr_rehearsal_write(plain, a, NULL), ==, MR_OK);
+    CHECK_INT(mr_rehearsal_write(mirrored, b, NULL), ==, MR_OK);
+    CHECK(memcmp(a, b, length) == 0);
+    free(a);
+    free(b);
+}
+
 /* What is kept up to date as letters is what would be made of it. */
 TEST(a_mirror_is_what_is_saved) {
     for (int policy = 0; policy < MR_REHEARSE_CUSTOM; policy++) {
@@ -317,17 +328,45 @@ TEST(a_mirror_is_what_is_saved) {
                 mr_rehearsal_value(plain, id, (double)(id % 13), NULL);
                 mr_rehearsal_value(mirrored, id, (double)(id % 13), NULL);
             }
-            size_t length = mr_base64_length(mr_rehearsal_bytes(plain));
-            char *a = malloc(length), *b = malloc(length);
-            CHECK_INT(mr_base64_length(mr_rehearsal_bytes(mirrored)), ==, length);
-            CHECK_INT(mr_rehearsal_write(plain, a, NULL), ==, MR_OK);
-            CHECK_INT(mr_rehearsal_write(mirrored, b, NULL), ==, MR_OK);
-            CHECK(memcmp(a, b, length) == 0);
-            free(a);
-            free(b);
+            check_same_letters(plain, mirrored);
         }
         mirrored = saved_and_restored(mirrored);
         CHECK(same_draws(plain, mirrored, 60));
+        mr_rehearsal_free(plain);
+        mr_rehearsal_free(mirrored);
+    }
+}
+
+/* Rows are narrow until something does not fit; nothing of what is kept depends on it. */
+TEST(large_numbers_widen_the_rows_of_a_state) {
+    const mr_offer large[] = {{11, (uint64_t)1 << 40, 3, 1},
+                              {11, 77, INT64_MIN, 1},
+                              {11, 78, INT64_MAX, 1},
+                              {11, UINT64_MAX, -1, 1}};
+    for (int i = 0; i < MR_REHEARSE_CUSTOM * 4; i++) {
+        mr_rehearsal *plain = buffer_of((mr_rehearsal_policy)(i / 4), 20, 5),
+                     *mirrored = buffer_of((mr_rehearsal_policy)(i / 4), 20, 5);
+        const mr_offer least = {8, 79, -300, 2};
+        CHECK_INT(mr_rehearsal_mirror(mirrored, NULL), ==, MR_OK);
+        CHECK_INT(mr_rehearsal_offer(plain, &least, NULL), ==, MR_OK);
+        CHECK_INT(mr_rehearsal_offer(mirrored, &least, NULL), ==, MR_OK);
+        CHECK_INT(mr_rehearsal_advance(plain, 10, NULL), ==, MR_OK);
+        CHECK_INT(mr_rehearsal_advance(mirrored, 10, NULL), ==, MR_OK);
+        CHECK_INT(mr_rehearsal_count_of(mirrored, -300), ==, mr_rehearsal_count_of(plain, -300));
+        check_same_letters(plain, mirrored);
+        size_t narrow = mr_rehearsal_bytes(plain);
+        const mr_offer late = large[i % 4];
+        CHECK_INT(mr_rehearsal_offer(plain, &late, NULL), ==, MR_OK);
+        CHECK_INT(mr_rehearsal_offer(mirrored, &late, NULL), ==, MR_OK);
+        CHECK_INT(mr_rehearsal_advance(plain, 13, NULL), ==, MR_OK);
+        CHECK_INT(mr_rehearsal_advance(mirrored, 13, NULL), ==, MR_OK);
+        CHECK_INT(mr_rehearsal_count(plain), ==, 2);
+        CHECK_INT(mr_rehearsal_bytes(plain), >=, narrow + 36);
+        check_same_letters(plain, mirrored);
+        mirrored = saved_and_restored(mirrored);
+        CHECK_INT(mr_rehearsal_count_of(mirrored, late.label), ==,
+                  mr_rehearsal_count_of(plain, late.label));
+        CHECK(same_draws(plain, mirrored, 13));
         mr_rehearsal_free(plain);
         mr_rehearsal_free(mirrored);
     }
@@ -346,6 +385,11 @@ TEST(damaged_states_are_refused) {
         bytes[i] ^= 1;
         CHECK_INT(mr_rehearsal_restore(&back, bytes, i, NULL), ==, MR_E_STATE);
     }
+    mr_error err = MR_ERROR_INIT;
+    bytes[6] = '3';
+    CHECK_INT(mr_rehearsal_restore(&back, bytes, size, &err), ==, MR_E_STATE);
+    CHECK_HAS(err.text, "earlier version");
+    bytes[6] = '4';
     CHECK_INT(mr_rehearsal_restore(&back, bytes, size, NULL), ==, MR_OK);
     mr_rehearsal_free(back);
     free(bytes);

@@ -2,6 +2,7 @@
 /* What a relay makes of letters that no rank of ours would send. The other rank is a link that says
  * what a test tells it to. */
 #include <millrace/millrace.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,7 +12,7 @@
 #include "run/stream/relay_parts.h"
 #include "test.h"
 
-enum { MOST = 64 };
+enum { MOST = 1024 };
 
 /* The other rank, and the way to it. */
 static struct {
@@ -21,6 +22,7 @@ static struct {
     int64_t number; /* of its next letter */
     mr_relay_bytes kept;
     int64_t kept_id;
+    int64_t told, heard;   /* bytes of records that it got; that it was told are taken in */
     bool refuses;          /* to send letters that have a body */
     mr_link_message stuck; /* that was refused, and is under way all the same */
 } other = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -92,6 +94,14 @@ static void hear(const mr_link_message *m) {
         other.kept.size = m->size;
         other.kept_id = head.id;
         memcpy(other.kept.bytes, m->body, m->size);
+    } else if (head.kind == TOLD) {
+        other.told += (int64_t)m->size;
+    } else if (head.kind == HEARD) {
+        const char *at = m->body;
+        mr_relay_record record;
+        mr_entry entry;
+        CHECK(mr_relay_read(&at, at + m->size, &record, &entry) && record.place == 1);
+        other.heard = record.number;
     } else if (head.kind == BYE) {
         say_as(other.number++, BYE_TOO, 0, NULL, 0);
     }
@@ -147,6 +157,7 @@ static const mr_link_class fake = {.abi = MR_LINK_ABI,
 static void begin(const mr_dataset *dataset) {
     other.n = 0;
     other.number = 0;
+    other.told = other.heard = 0;
     err = (mr_error)MR_ERROR_INIT;
     const mr_relay_config config = {.url = "mpi?timeout=100000",
                                     .link = &fake,
@@ -262,6 +273,103 @@ TEST(a_gap_has_a_measure) {
     CHECK_INT(mr_relay_failure(relay, &err), ==, MR_OK);
     say_entry(TOLD, 0, 1, entry_of(2 * (int64_t)MOST_MISSING + 2), true);
     check_lost("far behind");
+}
+
+/* ---- What is told ahead ---- */
+static const mr_entry *large_entry(int64_t number) {
+    static const char key[65535];
+    static mr_entry entry;
+    entry = *entry_of(number);
+    entry.key = key;
+    entry.key_size = sizeof key;
+    return &entry;
+}
+
+static void say_heard(int32_t partition, int64_t bytes) {
+    const mr_entry taken = {.number = bytes};
+    say_entry(HEARD, 0, partition, &taken, false);
+}
+
+static void count_wake(void *user) {
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+static int64_t tell_all(int64_t number) {
+    while (mr_relay_may_tell(relay, 0)) {
+        mr_relay_tell(relay, 0, large_entry(number++));
+    }
+    return number;
+}
+
+TEST(who_has_not_taken_in_what_it_was_told_is_told_no_more) {
+    atomic_int woken = 0;
+    begin(NULL);
+    mr_relay_listen(relay, count_wake, &woken);
+    const int64_t most = mr_relay_told_most(relay);
+    const int64_t record = (int64_t)mr_relay_told_bytes(large_entry(0));
+    int64_t n = tell_all(0);
+    CHECK_INT(n * record, >=, most);
+    CHECK_INT((n - 1) * record, <, most);
+    say_heard(0, n * record + 1); /* more than it was told */
+    say_heard(1, record);         /* its own */
+    wait_for_letters();
+    CHECK(!mr_relay_may_tell(relay, 0));
+    int before = atomic_load(&woken);
+    say_heard(0, 2 * record);
+    wait_for_letters();
+    CHECK_INT(atomic_load(&woken), >, before);
+    CHECK_INT(tell_all(n), ==, n + 2);
+    say_heard(0, record); /* less than before */
+    wait_for_letters();
+    CHECK(!mr_relay_may_tell(relay, 0));
+    mr_relay_listen(relay, NULL, NULL);
+    end();
+    CHECK_INT(other.told, ==, (n + 2) * record);
+}
+
+TEST(who_tells_more_than_it_may_is_lost) {
+    begin(NULL);
+    const int64_t most =
+        2 * mr_relay_told_most(relay) / (int64_t)mr_relay_told_bytes(large_entry(0));
+    for (int64_t i = 0; i < most; i++) {
+        say_entry(TOLD, 0, 1, large_entry(i), true);
+        if (i % 100 == 0) {
+            wait_for_letters();
+        }
+    }
+    wait_for_letters();
+    CHECK_INT(mr_relay_failure(relay, NULL), ==, MR_OK);
+    say_entry(TOLD, 0, 1, large_entry(most), true);
+    check_lost("more than it may");
+}
+
+static bool count_entry(void *user, const mr_entry *entry) {
+    int64_t *n = user;
+    CHECK_INT(entry->number, ==, *n);
+    (*n)++;
+    return true;
+}
+
+TEST(who_tells_is_told_what_was_taken_in) {
+    begin(NULL);
+    const int64_t record = (int64_t)mr_relay_told_bytes(large_entry(0));
+    const int64_t quarter = mr_relay_told_most(relay) / 4 / record + 1;
+    int64_t n = 0, heard = 0;
+    const mr_entry_sink sink = {count_entry, &n};
+    for (int64_t i = 0; i < quarter; i++) {
+        say_entry(TOLD, 0, 1, large_entry(i), true);
+    }
+    wait_for_letters();
+    CHECK_INT(mr_relay_advance(relay, 1, 0, &sink, &err), ==, MR_OK);
+    CHECK_INT(n, ==, quarter);
+    while (heard == 0) {
+        pthread_mutex_lock(&other.lock);
+        heard = other.heard;
+        pthread_mutex_unlock(&other.lock);
+        nap();
+    }
+    CHECK_INT(heard, ==, quarter * record);
+    end();
 }
 
 TEST(letters_are_numbered) {

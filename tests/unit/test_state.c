@@ -38,6 +38,14 @@ TEST(the_text_never_changes) {
     CHECK_TEXT(text, example_text);
 }
 
+TEST(without_a_stream_nothing_is_apart) {
+    char text[MR_STATE_MAX];
+    mr_piece letters;
+    CHECK_INT(mr_state_write_apart(&example, text, &letters, NULL), ==, MR_OK);
+    CHECK_TEXT(text, example_text);
+    CHECK(!letters.data);
+}
+
 static void check_round_trip(const mr_state *state) {
     char text[MR_STATE_MAX], again[MR_STATE_MAX];
     mr_state back = {0};

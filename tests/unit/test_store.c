@@ -706,6 +706,53 @@ TEST(a_damaged_page_is_seen_before_anything_is_changed) {
     end();
 }
 
+/* Makes all that pages above the leaves lead to the same page; how many there are. */
+static int lead_all_to_one(int fd) {
+    enum { FLAGS_AT = 10, LOWER_AT = 12, HEADER = 16, BRANCH = 1, POINTER = 6 };
+    unsigned char page[PAGE];
+    int changed = 0;
+    for (off_t at = 2 * PAGE; pread(fd, page, PAGE, at) == PAGE; at += PAGE) {
+        uint16_t flags, lower, first, node;
+        memcpy(&flags, page + FLAGS_AT, sizeof flags);
+        memcpy(&lower, page + LOWER_AT, sizeof lower);
+        memcpy(&first, page + HEADER, sizeof first);
+        for (int i = HEADER; flags == BRANCH && i < lower; i += 2) {
+            memcpy(&node, page + i, sizeof node);
+            memcpy(page + node, page + first, POINTER);
+        }
+        changed += flags == BRANCH;
+        CHECK_INT(pwrite(fd, page, PAGE, at), ==, PAGE);
+    }
+    return changed;
+}
+
+TEST(a_tree_that_leads_to_a_page_twice_is_not_walked) {
+    enum { ENTRIES = 1000 };
+    char path[128];
+    begin(8000000);
+    mr_guard_install();
+    mr_env *env = open_env(4000000);
+    for (uint64_t i = 0; i < ENTRIES; i++) {
+        CHECK_INT(put(env, i), ==, MR_ENV_OK);
+    }
+    CHECK(mr_env_sync(env));
+    mr_env_close(env);
+    snprintf(path, sizeof path, "%s/%s", folder, MR_INDEX_FILE);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK_INT(lead_all_to_one(fd), >, 0);
+    close(fd);
+    env = open_env(4000000);
+    int64_t n = 0;
+    CHECK_INT(mr_env_walk(env, count_one, &n, NULL), ==, MR_E_CORRUPT);
+    CHECK_INT(n, <, ENTRIES / 2);
+    mr_env_close(env);
+    env = open_env(4000000);
+    CHECK(!mr_env_is_sound(env));
+    mr_env_close(env);
+    mr_guard_remove();
+    end();
+}
+
 /* ---- Notes ---- */
 static void add_one(void *user, char note[MR_NOTE_BYTES]) {
     (void)user;

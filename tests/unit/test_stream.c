@@ -329,6 +329,23 @@ TEST(what_is_no_stream_says_so) {
     fixture_remove(folder);
 }
 
+TEST(a_folder_of_other_files_becomes_no_stream) {
+    char path[128], *folder = fixture_folder();
+    mr_error err = MR_ERROR_INIT;
+    mr_stream_writer *writer = NULL;
+    snprintf(path, sizeof path, "%s/photo.jpg", folder);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    CHECK_INT(mr_stream_writer_open(&writer, folder, NULL, &err), ==, MR_E_PARAM);
+    CHECK_HAS(err.text, "other files");
+    CHECK_HAS(err.source, folder);
+    CHECK_INT(unlink(path), ==, 0);
+    write_stream(folder, 1, 10, 0);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666)); /* beside a stream anything may be */
+    write_stream(folder, 1, 10, 0);
+    CHECK_INT(read_from(folder, MR_STREAM_OLDEST, 10).entries, ==, 2);
+    fixture_remove(folder);
+}
+
 /* A full disk, as a limit on the size of files: the append fails, nothing is half there, and it can
  * be made again. */
 TEST(a_full_disk_is_an_error_and_can_be_tried_again) {

@@ -72,9 +72,11 @@ TEST(where_more_stops_paying) {
 TEST(more_may_pay_to_the_end) {
     char *text = text_of("{\"axes\":{\"n\":[1,2]},\"runs\":["
                          "{\"set\":{\"n\":1},\"rounds\":[{\"seconds\":2,\"samples\":10}]},"
-                         "{\"set\":{\"n\":2},\"rounds\":[{\"seconds\":1,\"samples\":10}]}]}",
+                         "{\"set\":{\"n\":2},\"rounds\":[{\"seconds\":1,\"samples\":10}],"
+                         "\"title\":\"op-bound\"}]}",
                          MR_SWEEP_TABLE);
-    CHECK_HAS(text, "More still pays at the end: n 2 gives +100 % over 1.");
+    CHECK_HAS(text, "More still pays at the end: n 2 gives +100 % over 1. The verdict there: "
+                    "op-bound.\n");
     mr_free(text);
 }
 
@@ -103,6 +105,25 @@ TEST(a_page_has_three_charts) {
     CHECK_HAS(text, "CPU seconds of the job");
     CHECK_HAS(text, "CPU time of a sample by op");
     CHECK_HAS(text, "</table></html>\n");
+    mr_free(text);
+}
+
+/* Where lines end at the same height, as those of 8 and 32 reads do here. */
+TEST(labels_of_a_chart_are_apart) {
+    char *text = text_of(levels_off, MR_SWEEP_PAGE);
+    int n = 0;
+    for (const char *chart = text; (chart = strstr(chart, "<figure>")); chart++) {
+        const char *end = strstr(chart, "</figure>"), *at = chart;
+        double last = 1e9, x, y;
+        while ((at = strstr(at, "font-size=\"11\"")) && at < end) {
+            CHECK_INT(sscanf(at, "font-size=\"11\" x=\"%lf\" y=\"%lf\"", &x, &y), ==, 2);
+            CHECK(y <= last - 12);
+            last = y;
+            at++;
+            n++;
+        }
+    }
+    CHECK_INT(n, ==, 2 + 2 + 1);
     mr_free(text);
 }
 

@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include <millrace/millrace.h>
+#include <time.h>
 
 #include "run/threads.h"
 #include "span/track.h"
@@ -153,6 +154,41 @@ TEST(a_full_ring_drops_and_counts) {
     for (uint64_t i = 0; i < RING; i++) {
         CHECK_INT(out[i].start, ==, i);
     }
+    mr_tracks_free(&tracks);
+}
+
+/* Three milliseconds in every visit: those that are counted, the 2nd and the 18th, stand for all.
+ */
+TEST(visits_of_the_consumer_are_counted_now_and_then) {
+    enum { VISITS = 20, BUSY_NS = 3000000 };
+    mr_tracks tracks = make_tracks(8 * RING);
+    mr_track *track = mr_tracks_add(&tracks, MR_TRACK_CONSUMER);
+    mr_counts usage;
+    for (int i = 0; i < VISITS; i++) {
+        struct timespec now = {0, 0}, begun;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
+        mr_track_enter(track);
+        do {
+            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        } while ((now.tv_sec - begun.tv_sec) * 1000000000 + now.tv_nsec - begun.tv_nsec < BUSY_NS);
+        mr_track_leave(track);
+    }
+    CHECK_INT(track->counts[MR_SPAN_WAIT_BATCH].n, ==, 2);
+    mr_track_usage(track, &usage);
+    CHECK_INT(usage.v[MR_COUNT_CPU_NS], >=, (int64_t)VISITS * (BUSY_NS - BUSY_NS / 10));
+    mr_tracks_free(&tracks);
+}
+
+TEST(nobody_counts_visits_without_a_trace) {
+    mr_tracks tracks = make_tracks(0);
+    mr_track *track = mr_tracks_add(&tracks, MR_TRACK_CONSUMER);
+    mr_counts usage;
+    for (int i = 0; i < 2 * MR_TRACK_VISIT_EVERY; i++) {
+        mr_track_enter(track);
+        mr_track_leave(track);
+    }
+    mr_track_usage(track, &usage);
+    CHECK_INT(usage.v[MR_COUNT_CPU_NS], ==, 0);
     mr_tracks_free(&tracks);
 }
 

@@ -554,12 +554,45 @@ TEST(too_short_to_tell) {
     expect(&f, MR_BOUND_UNKNOWN, MR_ADVISE_NOTHING);
 }
 
+/* The model says 1000 samples/s of the run itself, which did 800: so with others. */
+TEST(what_waking_takes_is_taken_with_other_threads_too) {
+    mr_figures f = busy_run();
+    f.cpu = -1;
+    double two = mr_model_make(&f, 2).rate, one = mr_model_make(&f, 1).rate;
+    f.samples *= 0.8;
+    CHECK_INT(mr_model_threads(&f, 2), ==, 0.8 * two);
+    CHECK_INT(mr_model_threads(&f, 1), ==, 0.8 * one);
+    f.samples *= 2; /* more than the stations give: batches were ahead */
+    CHECK_INT(mr_model_threads(&f, 1), ==, one);
+}
+
 TEST(threads_beyond_the_cpus_bring_nothing) {
     mr_figures f = busy_run();
     CHECK_INT(mr_model_make(&f, 1).rate, ==,
               1 / 0.00195); /* CPU time: alone, nobody is in its way */
     CHECK_INT(mr_model_make(&f, 2).rate, ==, 1000);
     CHECK_INT(mr_model_make(&f, 64).rate, ==, 1000);
+}
+
+/* Rows of 3 KB, one thread of two CPUs: what the consumer uses inside of the loader is taken from
+ * the second worker, and threads beyond the CPUs cost switches. */
+TEST(a_consumer_of_small_batches_needs_cpus_too) {
+    mr_figures f = busy_run();
+    f.threads = 1;
+    f.n_ops = 0;
+    f.samples = f.made = 1e7;
+    f.work = f.cpu = 9;
+    f.wait_work = 1;
+    f.read_seconds = f.reads_most = 0;
+    f.deliver = 0.1;
+    CHECK_INT(mr_model_make(&f, 2).rate, ==, 2 / 9.1e-7); /* 0.1 s of delivering */
+    f.consumer_cpu = 1;
+    CHECK_INT(mr_model_make(&f, 1).rate, ==, 1 / 9e-7);
+    CHECK_INT(mr_model_make(&f, 2).rate, ==, 2 / 10e-7);
+    CHECK_INT(mr_model_make(&f, 4).rate, ==, 2 / 12e-7);
+    f.threads = 4; /* it is in the workers' time already */
+    f.wait_work = 31;
+    CHECK_INT(mr_model_make(&f, 4).rate, ==, 2 / 10e-7);
 }
 
 /* ---- Loaders of others ---- */
@@ -596,8 +629,12 @@ TEST(a_program_that_makes_its_samples_itself) {
 TEST(batches_that_are_ready_and_not_there) {
     mr_figures f = foreign_run();
     f.handover = 6;
+    f.batches = 100;
     CHECK_TEXT(judge(&f).title, "queue-bound");
     CHECK_HAS(judge(&f).change, "predicted 2500");
+    CHECK_HAS(judge(&f).evidence, "a queue between processes.");
+    f.pinning = 2;
+    CHECK_HAS(judge(&f).evidence, "processes, and 20.00 ms for each into pinned memory.");
 }
 
 TEST(collating_and_prefetching) {
@@ -627,6 +664,68 @@ TEST(steps_of_others) {
     f.preempted = 4000;
     f.paused = 10;
     CHECK_TEXT(judge(&f).title, "too many workers");
+}
+
+/* Processes have no memory in common: more of them than CPUs cost each other CPU time. */
+TEST(more_worker_processes_than_cpus) {
+    mr_figures f = foreign_run();
+    f.n_ops = 0;
+    f.reads_most = 0;
+    f.samples = f.made = 10000;
+    f.consume = f.deliver = f.consumer_cpu = 0;
+    f.work = f.cpu = 20; /* of two workers on two CPUs: 2 ms for each */
+    f.wait_work = 0;
+    CHECK_INT(mr_model_make(&f, 2).rate, ==, 1000);
+    double four = mr_model_make(&f, 4).rate, eight = mr_model_make(&f, 8).rate;
+    CHECK_INT(four, ==, 2 / 0.00216); /* +8 % where there are twice as many as CPUs */
+    CHECK_INT(eight, ==, 2 / 0.00248);
+    CHECK_INT(mr_model_make(&f, 64).rate, ==, eight); /* nobody has measured it */
+    f.threads = f.workers = 4;                        /* their times have it in them already */
+    f.cpu = 21.6;
+    f.work = 40;
+    CHECK_INT(mr_model_make(&f, 4).rate, ==, four);
+    CHECK_INT(mr_model_make(&f, 2).rate, ==, 1000);
+    f.foreign = false; /* threads share what they work on */
+    f.threads = 2;
+    f.work = f.cpu = 20;
+    CHECK_INT(mr_model_make(&f, 4).rate, ==, 1000);
+}
+
+TEST(a_slow_sample_that_holds_the_order) {
+    mr_figures f = foreign_run();
+    f.sample_longest = 1;
+    f.sample_p50 = 0.01;
+    f.longest_seen = f.longest_slow = 3;
+    f.straggler_wait = 0.8 * f.wait;
+    f.wait_work = 10; /* the other workers may not go on */
+    f.work = f.cpu = 9.8;
+    f.longest_name = "large.jpg";
+    CHECK_TEXT(judge(&f).title, "held up by stragglers");
+    CHECK_HAS(judge(&f).change, "look at large.jpg, or raise prefetch_factor");
+    f.straggler_wait = 0;
+    CHECK_TEXT(judge(&f).title, "short of batches ahead");
+}
+
+TEST(a_lock_that_other_threads_have) {
+    mr_figures f = foreign_run();
+    f.handover = 6;
+    f.beside = 0.9 * f.wait;
+    CHECK_TEXT(judge(&f).title, "held up by Python's lock");
+    CHECK_HAS(judge(&f).change, "in a process of their own; if taking batches cost nothing");
+    f.handover = 0; /* they compute while no batch is ready: nobody waits for them */
+    CHECK_TEXT(judge(&f).title, "decode_image-bound");
+}
+
+TEST(files_that_memory_does_not_hold) {
+    mr_figures f = foreign_run();
+    f.cpu = 5;
+    f.paused = 20000;
+    f.preempted = 100;
+    f.disk_bytes = 100e3 * f.made;
+    CHECK_TEXT(judge(&f).title, "storage-bound: files are not in the page cache");
+    CHECK_HAS(judge(&f).evidence, "100 KB of each come from a disk");
+    f.disk_bytes = 100 * f.made; /* it waits for something else */
+    CHECK_TEXT(judge(&f).title, "decode_image-bound");
 }
 
 TEST(the_explanation_shows_its_numbers) {

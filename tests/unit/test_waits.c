@@ -149,4 +149,61 @@ TEST(a_worker_that_waits_for_one_block_unpacks_the_others) {
     check_unpacking(MR_IO_PREAD);
 }
 
+/* ---- How often readers are woken ---- */
+enum { HELD = 8 };
+
+static void count_wake(void *user) {
+    ++*(int *)user;
+}
+
+/* The reader's part: begins a load and is done with it, badly. False: none may be begun. */
+static bool read_one(mr_intake *intake) {
+    mr_error err = MR_ERROR_INIT;
+    mr_load *load = mr_intake_start(intake);
+    if (load) {
+        mr_fail(&err, MR_E_IO, "gone");
+        mr_load_fail(load, MR_E_IO, &err);
+        load->pieces_left = 1;
+        mr_intake_piece_done(intake, load);
+    }
+    return load != NULL;
+}
+
+TEST(readers_are_woken_for_a_quarter_of_what_may_be_held) {
+    static rig r;
+    r = (rig){0};
+    int wakes = 0, read = 0;
+    mr_error err = MR_ERROR_INIT;
+    mr_intake intake = {0};
+    const mr_intake_config config = {.most_held = HELD, .bytes = 1 << 20, .threads = 1};
+    static mr_load loads[3 * HELD], *list[3 * HELD];
+    open_dataset(&r, "toy_single");
+    CHECK_INT(mr_intake_init(&intake, &config, &err), ==, MR_OK);
+    for (int i = 0; i < 3 * HELD; i++) {
+        loads[i] = (mr_load){.block.number = i % BLOCKS, .dataset = &r.dataset};
+        list[i] = &loads[i];
+    }
+    CHECK(mr_intake_plan(&intake, list, 3 * HELD));
+    intake.wake_reader = count_wake;
+    intake.wake_user = &wakes;
+    while (read_one(&intake)) {
+        read++;
+    }
+    CHECK_INT(read, ==, HELD);
+    for (int i = 0; i < 2 * HELD; i++) { /* a worker lets go of one after the other */
+        CHECK(mr_intake_let_go(&intake, &loads[i]));
+        CHECK_INT(wakes, ==, (i + 1) / (HELD / 4));
+        while ((i + 1) % (HELD / 4) == 0 && read_one(&intake)) {
+            read++;
+        }
+    }
+    CHECK_INT(read, ==, 3 * HELD);
+    for (int i = 2 * HELD; i < 3 * HELD; i++) {
+        CHECK(mr_intake_let_go(&intake, &loads[i]));
+    }
+    mr_intake_free(&intake);
+    mr_dataset_close(&r.dataset);
+    mr_pipeline_free(r.pipeline);
+}
+
 TEST_MAIN()

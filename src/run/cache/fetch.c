@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fetch.c - see fetch.h. Loads are taken in the order in which they came, so the oldest that a
- * worker waits for is in some thread's hands, and gets memory: see origin.h. */
+ * worker waits for is being read by some thread, and gets memory: see origin.h. */
 #include "run/cache/fetch.h"
 
 #include <pthread.h>

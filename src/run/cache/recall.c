@@ -161,7 +161,8 @@ static void wait_or_help(mr_chain *chain, const mr_chain_job *job, bool may_help
     const struct timespec nap = {0, (long)*pause};
     uint64_t begun = mr_track_now(chain->track);
     nanosleep(&nap, NULL);
-    mr_track_since(chain->track, MR_SPAN_STORE_WAIT, begun, job->sample, job->batch_number, 0);
+    mr_track_since(chain->track, MR_SPAN_STORE_WAIT, begun, chain->first_sample + job->sample,
+                   job->batch_number, 0);
     *waited += *pause;
     *pause = *pause * 2 < longest ? *pause * 2 : longest;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recall.h - a chain's dealings with caches: taking a sample up where a store has it, and keeping
+/* recall.h - caches as a chain uses them: taking a sample up where a store has it, and keeping
  * what had to be made. */
 #ifndef MR_RUN_RECALL_H
 #define MR_RUN_RECALL_H

@@ -26,8 +26,8 @@ enum {
     ENOUGH_BYTES = 8 << 20,
     IDLE_BYTES = 16 << 20, /* of buffers that are kept */
 };
-/* For a transaction to gather company: it costs as much as a value. What is not written yet is
- * found by this process, but not by others, who wait for it. */
+/* Waits for more values of a transaction, which costs as much as a value. What is not written yet
+ * is found by this process, but not by others, who wait for it. */
 static const int64_t linger_ns = 2000000, linger_alone_ns = 50000000;
 static const int64_t patience_ns = 2000000000;        /* of a maker, for the queue */
 static const int64_t flush_patience_ns = 30000000000; /* without a value written */

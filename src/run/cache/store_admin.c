@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_admin.c - looking at a store from outside: what is in it, whether it is whole, and away
- * with it. */
+/* store_admin.c - looking at a store from outside: what is in it, whether it is whole, and
+ * deleting it. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -273,7 +273,7 @@ mr_status mr_store_verify(const char *params, const mr_store_visitor *given, int
     return MR_OK;
 }
 
-/* ---- Away with it ---- */
+/* ---- Deleting ---- */
 static bool has_prefix(void *user, const mr_store_key *key, const void *data, size_t size) {
     (void)data;
     (void)size;

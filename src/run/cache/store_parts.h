@@ -28,7 +28,7 @@ typedef struct mr_pending {
 #define MR_PENDING_BUCKETS 256u
 #define MR_MAX_PLANS 64
 #define MR_MAX_UNWANTED 1024
-#define MR_PLAN_TRIAL 50 /* misses after which a plan that found next to nothing is a stranger */
+#define MR_PLAN_TRIAL 50 /* misses after which a plan that found next to nothing is new here */
 
 typedef struct mr_joined {
     unsigned char prefix[8]; /* as keys begin */
@@ -64,7 +64,7 @@ struct mr_store {
     size_t queued_bytes;
     mr_store_buffer *idle; /* buffers */
     size_t idle_bytes;
-    int32_t n_gathered; /* in the queue, and not in the writer's hands yet */
+    int32_t n_gathered; /* in the queue, and not taken by the writer yet */
     size_t gathered_bytes;
     int32_t flushers; /* that wait for all of it to be written */
     bool stopping;

@@ -126,7 +126,7 @@ void mr_store_put(mr_store *store, const mr_store_key *key, mr_store_buffer *rec
 
 void mr_store_refuse(mr_store *store); /* counts a value that was made and is not put */
 
-/* Waits until all that was put is written or refused. */
+/* Waits until all that was put is written or refused, or until nothing was for 30 seconds. */
 void mr_store_flush(mr_store *store);
 
 #endif

@@ -51,6 +51,7 @@ typedef struct mr_chain {
         *values; /* of the sample at hand, one per variable; those that nobody wants stay empty */
     mr_view *inputs;   /* of an op on whole samples, or of a cache */
     bool gathers;      /* many samples at once: see mr_chain_gather */
+    bool borrows;      /* all of a batch at once, in memory of the source's where it lends that */
     mr_column *to;     /* where to */
     bool takes_rows;   /* every op can take many samples at once: see mr_chain_run_rows */
     int32_t enter;     /* the op at which a stream's samples are kept; -1: none. See enter.h */
@@ -110,6 +111,10 @@ mr_status mr_chain_run_rows(mr_chain *chain, mr_batch *batch, int64_t first, int
 
 /* The ops on batches, when all samples are made. Children of a mix have the same: any of them. */
 mr_status mr_chain_run_batch(mr_chain *chain, mr_batch *batch, int64_t batch_number, mr_error *err);
+
+/* Whether no sample of the pipeline is changed behind the source, so that a batch may have the
+ * source's memory. */
+bool mr_chain_may_borrow(const mr_pipeline *pipeline, const mr_dataset *dataset);
 
 /* Makes a sample for the stores alone; the job has no batch. MR_LATER: it is there, or somebody is
  * at it. */

@@ -117,6 +117,14 @@ static bool may_gather(const mr_chain *chain) {
     return mr_dataset_gathers(chain->dataset) && in_place && chain->takes_rows;
 }
 
+bool mr_chain_may_borrow(const mr_pipeline *pipeline, const mr_dataset *dataset) {
+    bool as_it_is = mr_dataset_lends(dataset) && !pipeline->settings.shuffle;
+    for (int32_t i = 0; as_it_is && i < pipeline->n_ops; i++) {
+        as_it_is = dataset->mapping && dataset->mapping->done[i];
+    }
+    return as_it_is;
+}
+
 mr_status mr_chain_open(mr_chain *chain, mr_child *child, const struct mr_kernels *kernels,
                         mr_track *track, mr_error *err) {
     const mr_pipeline *pipeline = chain->pipeline = child->pipeline;

@@ -91,12 +91,13 @@ static void settle_columns(const mr_chain *chain, mr_batch *batch, int64_t first
     const mr_pipeline *p = chain->pipeline;
     for (int32_t d = 0; d < p->n_fields; d++) {
         const mr_column *column = &columns[p->field_variable[d]];
-        if (!column->pieces && column->data == mr_batch_slot(batch, d, first)) {
+        bool ragged = mr_batch_is_ragged(batch, d);
+        if (!ragged && !column->pieces && column->data == mr_batch_slot(batch, d, first)) {
             continue;
         }
         for (int64_t row = 0; row < n; row++) {
             mr_view value = mr_column_value(column, row);
-            if (mr_batch_is_ragged(batch, d)) {
+            if (ragged) {
                 mr_batch_lend(batch, d, first + row, &value);
             } else {
                 memcpy(mr_batch_slot(batch, d, first + row), value.data, value.size);
@@ -147,12 +148,53 @@ MR_MARKED static mr_status call_gather(const mr_chain *chain, const mr_block *co
     return status;
 }
 
+/* ---- Memory of the source's ---- */
+static bool lie_in_order(const mr_block *const *blocks, const int64_t *samples, int64_t n) {
+    int64_t i = 1;
+    while (i < n && blocks[i] == blocks[0] && samples[i] == samples[0] + i) {
+        i++;
+    }
+    return i == n;
+}
+
+/* Where the rows are a whole batch and lie in a block as they stand in the batch. A field that is
+ * lent is not gathered. */
+static void borrow_fields(const mr_chain *chain, mr_batch *batch, const mr_block *const *blocks,
+                          const int64_t *samples, int64_t n) {
+    if (!chain->borrows || n != mr_batch_size(batch) || !lie_in_order(blocks, samples, n)) {
+        return;
+    }
+    for (int32_t i = 0; i < chain->n_wanted; i++) {
+        int32_t field = chain->wanted_fields[i], delivered = chain->delivered_as[field];
+        mr_loan loan = {0};
+        if (delivered >= 0 && !mr_batch_is_ragged(batch, delivered) &&
+            chain->fixed_bytes[field] >= 0 &&
+            mr_dataset_lend(chain->dataset, blocks[0], field, samples[0], n, &loan)) {
+            mr_batch_borrow(batch, delivered, &loan);
+            chain->to[field].data = NULL;
+        }
+    }
+}
+
+/* As if they had been gathered. */
+static void place_borrowed(const mr_chain *chain, mr_batch *batch, int64_t first) {
+    for (int32_t i = 0; chain->borrows && i < chain->n_wanted; i++) {
+        mr_column *column = &chain->to[chain->wanted_fields[i]];
+        int32_t delivered = chain->delivered_as[chain->wanted_fields[i]];
+        if (!column->data && !column->pieces && delivered >= 0) {
+            column->data = mr_batch_slot(batch, delivered, first);
+        }
+    }
+}
+
 static mr_status gather_rows(mr_chain *chain, mr_batch *batch, const mr_block *const *blocks,
                              const int64_t *samples, int64_t first, int64_t n, mr_error *err) {
     for (int32_t i = 0; i < chain->n_wanted; i++) { /* the others stay empty */
         MR_TRY(offer_column(chain, batch, first, n, chain->wanted_fields[i], err));
     }
+    borrow_fields(chain, batch, blocks, samples, n);
     MR_TRY(call_gather(chain, blocks, samples, n, err));
+    place_borrowed(chain, batch, first);
     size_t bytes = chain->n_wanted > 0 ? bytes_each(&chain->to[chain->wanted_fields[0]], n) : 0;
     mr_track_lap(chain->track, MR_SPAN_FILL, 0, 0, 0, bytes);
     return mr_chain_run_rows(chain, batch, first, n, chain->to, err);
@@ -167,6 +209,7 @@ mr_status mr_chain_gather(mr_chain *chain, mr_batch *batch, int64_t batch_number
     if (status == MR_OK) {
         mr_track_end(chain->track);
     } else {
+        mr_batch_return(batch); /* what is made one by one goes into its own memory */
         mr_track_give_up(chain->track);
     }
     return status;

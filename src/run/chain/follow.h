@@ -17,11 +17,12 @@ typedef struct mr_motion {
 /* Moves the rows of `in` into `to`, which has room for all of them; *kept is how many are left. A
  * vector is one row, which is always left.
  *
- * Boxes: the box around the four moved corners, cut off at the image's
- * edges. A box is dropped if nothing of it is left, or less than min_visible of its area. Points
- * (x, y) are moved and no more: their number may mean something, and one beyond the edge is for
- * whoever uses it. Numbers behind these in a row stay with it. A box that ends before it begins is
- * refused: it is probably of another format. */
+ * Boxes: the box around the four moved corners, cut off at the image's edges. A box is dropped if
+ * nothing of it is left, or less than min_visible of its area. A box that ends before it begins is
+ * refused: it is probably of another format.
+ *
+ * Points (x, y) are moved and neither dropped nor cut off: which point it is may follow from its
+ * place in the list. Numbers behind these in a row stay with it. */
 mr_status mr_follow(mr_kind kind, const mr_motion *motion, const mr_view *in, void *to,
                     int64_t *kept, mr_error *err);
 

@@ -6,8 +6,8 @@
 #include "core/memory.h"
 
 /* A visit of a block that is planned. Lanes that cut a block visit it each; where they do so at the
- * same time (there are fewer blocks than lanes, say) it is read for the first of them, whose guests
- * the others are. */
+ * same time (there are fewer blocks than lanes, say) it is read for the first of them, whose load
+ * the others (its guests) use. */
 typedef struct visitor {
     mr_load load;
     int32_t child;

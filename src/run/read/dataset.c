@@ -36,23 +36,46 @@ static mr_status list_blocks(mr_dataset *dataset, mr_error *err) {
                : mr_fail(err, MR_E_INTERNAL, "the blocks have more samples than the dataset");
 }
 
+/* What a stream says after it was opened is kept: see news.h. */
+static mr_status choose_log(mr_dataset *dataset, const mr_pipeline *pipeline, const mr_log **log,
+                            mr_error *err) {
+    const mr_source_class *class = pipeline->source;
+    if (!class->is_stream || !class->is_stream(pipeline->source_params)) {
+        return MR_OK;
+    }
+    dataset->news = mr_zalloc(1, sizeof *dataset->news);
+    if (!dataset->news) {
+        return mr_fail_memory(err, sizeof *dataset->news);
+    }
+    dataset->noting = (mr_log){mr_news_note, dataset->news};
+    *log = &dataset->noting;
+    return MR_OK;
+}
+
 static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *fields,
                              bool single, const char *objects, const mr_log *log, mr_error *err) {
     mr_keep *keep = mr_keep_new(pipeline->source->name, log);
+    const mr_log *given = log;
+    mr_status status = choose_log(dataset, pipeline, &given, err);
     const mr_wanted wanted = {
         .size = (uint32_t)sizeof wanted,
         .n_fields = pipeline->n_source_fields,
         .fields = fields,
         .single = single,
         .in_order = !pipeline->settings.shuffle,
-        .log = log,
+        .log = given,
         .keeper = mr_keep_keeper(keep),
         .mapper = dataset->mapping ? &dataset->mapping->mapper : NULL,
         .objects = objects,
     };
     dataset->class = pipeline->source;
-    mr_status status = dataset->class->open(pipeline->source_params, &wanted, &dataset->state, err);
+    if (status == MR_OK) {
+        status = dataset->class->open(pipeline->source_params, &wanted, &dataset->state, err);
+    }
     mr_keep_free(keep);
+    if (dataset->news) {
+        mr_news_tell(dataset->news, log);
+    }
     return status;
 }
 
@@ -127,6 +150,7 @@ void mr_dataset_close(mr_dataset *dataset) {
         dataset->class->close(dataset->state);
     }
     mr_mapping_free(dataset->mapping);
+    mr_free(dataset->news);
     mr_free(dataset->first);
     *dataset = (mr_dataset){0};
 }
@@ -202,6 +226,10 @@ bool mr_dataset_gathers(const mr_dataset *dataset) {
     return dataset->class->gather != NULL;
 }
 
+bool mr_dataset_lends(const mr_dataset *dataset) {
+    return dataset->class->lend && mr_dataset_is_read(dataset) && mr_dataset_has_blocks(dataset);
+}
+
 bool mr_is_samples_fault(const mr_error *err) {
     bool files_own = err->sys == 0 || err->sys == ENOENT || err->sys == ENOTDIR ||
                      err->sys == EACCES || err->sys == EPERM || err->sys == ELOOP ||
@@ -241,6 +269,11 @@ mr_status mr_dataset_gather(const mr_dataset *dataset, const mr_block *const *bl
                             const int64_t *samples, int64_t n, const mr_column *columns,
                             mr_error *err) {
     return dataset->class->gather(dataset->state, blocks, samples, n, columns, err);
+}
+
+bool mr_dataset_lend(const mr_dataset *dataset, const mr_block *block, int32_t field,
+                     int64_t sample, int64_t n, mr_loan *out) {
+    return dataset->class->lend(dataset->state, block, field, sample, n, out);
 }
 
 /* ---- Reading ---- */

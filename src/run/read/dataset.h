@@ -6,6 +6,7 @@
 #define MR_RUN_DATASET_H
 
 #include "run/read/mapping.h"
+#include "run/stream/news.h"
 
 typedef struct mr_dataset {
     const mr_source_class *class;
@@ -17,6 +18,8 @@ typedef struct mr_dataset {
     char fingerprint[33];
     const char *objects; /* as it was opened with; whoever opens it keeps the text */
     bool is_far;         /* some of its bytes lie on servers */
+    mr_news *news;       /* (streams) what advance said; its caller tells it */
+    mr_log noting;       /* that writes to it */
 } mr_dataset;
 
 /* objects: see mr_wanted. mr_dataset_close is due even if opening failed; a zeroed one may be
@@ -69,6 +72,7 @@ void mr_dataset_name(const mr_dataset *dataset, int64_t sample, char *buffer, si
 const char *mr_dataset_class_name(const mr_dataset *dataset, int32_t field,
                                   int64_t i); /* or NULL */
 bool mr_dataset_gathers(const mr_dataset *dataset);
+bool mr_dataset_lends(const mr_dataset *dataset);
 bool mr_dataset_has_files(const mr_dataset *dataset);       /* mapped ones, too */
 bool mr_dataset_may_have_blocks(const mr_dataset *dataset); /* opened for other uses */
 bool mr_dataset_identify(const mr_dataset *dataset, int64_t sample, uint64_t out[2]);
@@ -104,6 +108,9 @@ mr_status mr_dataset_fill(const mr_dataset *dataset, const mr_block *block, int6
 mr_status mr_dataset_gather(const mr_dataset *dataset, const mr_block *const *blocks,
                             const int64_t *samples, int64_t n, const mr_column *columns,
                             mr_error *err);
+
+bool mr_dataset_lend(const mr_dataset *dataset, const mr_block *block, int32_t field,
+                     int64_t sample, int64_t n, mr_loan *out);
 
 /* Reads and unpacks a block at once, by the calling thread. Released with mr_dataset_release. */
 typedef struct mr_own_block {

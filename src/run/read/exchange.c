@@ -27,6 +27,7 @@ typedef struct question {
     struct question *next;
     mr_load *load;
     const mr_op_node *cache;  /* NULL: its bytes alone travel */
+    uint64_t begun;           /* ticks: it was asked for */
     mr_store_key raw, sample; /* sample: at the cache */
 } question;
 
@@ -36,8 +37,7 @@ typedef struct parked {
 } parked;
 
 struct mr_exchange {
-    const mr_children *children;
-    mr_travel travel;
+    mr_exchange_config config;
     mr_fabric *asking, *offering; /* each its thread's */
     mr_threads asker, offerer;
 
@@ -106,11 +106,20 @@ const mr_op_node *mr_exchange_cache(const mr_children *children, const mr_datase
 }
 
 mr_travel mr_exchange_travel(const mr_exchange *x) {
-    return x->travel;
+    return x->config.travel;
 }
 
 static const mr_op_node *traveling_cache(const mr_exchange *x, const mr_dataset *dataset) {
-    return mr_exchange_cache(x->children, dataset, x->travel);
+    return mr_exchange_cache(x->config.children, dataset, x->config.travel);
+}
+
+/* ---- Spans ---- */
+/* What it is about is named by its first sample, in the numbers that batches have. */
+static void note(const mr_exchange *x, mr_track *track, mr_span_kind kind, uint64_t begun,
+                 const mr_dataset *dataset, int64_t block, size_t size) {
+    const mr_child *child = &x->config.children->list[dataset->number];
+    mr_track_since(track, kind, begun, child->first_sample + mr_dataset_first_of(dataset, block),
+                   MR_SPAN_NO_BATCH, size);
 }
 
 /* ---- Asking ---- */
@@ -185,6 +194,9 @@ static void answer(mr_exchange *x, question *q, mr_parcel *raw, mr_parcel *sampl
                       : take_raw(load, raw)            ? MR_ANSWER_HERE
                       : atomic_load(&load->status) < 0 ? MR_ANSWER_FAILED
                                                        : MR_ANSWER_NOT_HERE;
+    if (found == MR_ANSWER_KEPT || found == MR_ANSWER_HERE) {
+        note(x, x->config.asks, MR_SPAN_RECEIVE, q->begun, load->dataset, load->block.number, size);
+    }
     x->mean = size > 0 ? 0.9 * x->mean + 0.1 * (double)size : x->mean;
     mr_free(raw->value);
     mr_free(sample->value);
@@ -201,7 +213,9 @@ static void ask_group(mr_exchange *x, question *const *group, int32_t n) {
     mr_parcel parcels[2 * GROUP], nothing = {.done = false};
     mr_error ignored = MR_ERROR_INIT;
     int32_t all = n;
+    const uint64_t begun = mr_track_now(x->config.asks);
     for (int32_t i = 0; i < n; i++) {
+        group[i]->begun = begun;
         parcels[i] = parcel_of(&group[i]->raw);
         if (group[i]->cache) {
             parcels[all++] = parcel_of(&group[i]->sample);
@@ -244,6 +258,7 @@ static void *asker_main(void *context) {
     mr_exchange *x = context;
     question *group[GROUP];
     int32_t n;
+    mr_track_attach(x->config.asks);
     while ((n = take_questions(x, group)) > 0) {
         if (!is_stopping(x)) {
             ask_group(x, group, n);
@@ -255,6 +270,7 @@ static void *asker_main(void *context) {
             mr_load_answer(load, MR_ANSWER_NOT_HERE);
         }
     }
+    mr_track_detach(x->config.asks);
     return NULL;
 }
 
@@ -331,19 +347,30 @@ static parked *take_parked(mr_exchange *x) {
     return list;
 }
 
+static mr_parcel parcel_with(const mr_goods *goods) {
+    return (mr_parcel){
+        .key = goods->key, .key_size = MR_KEY_BYTES, .value = goods->value, .size = goods->size};
+}
+
 static void send_all(mr_exchange *x, const parked *list) {
     mr_parcel parcels[GROUP];
+    const mr_goods *of[GROUP];
     mr_error ignored = MR_ERROR_INIT;
     int32_t n = 0;
     for (const parked *p = list; p; p = p->next) {
         if (is_still_the_same(&p->goods)) {
-            parcels[n++] = (mr_parcel){.key = p->goods.key,
-                                       .key_size = MR_KEY_BYTES,
-                                       .value = p->goods.value,
-                                       .size = p->goods.size};
+            of[n] = &p->goods;
+            parcels[n++] = parcel_with(&p->goods);
         }
     }
+    const uint64_t begun = mr_track_now(x->config.offers);
     mr_fabric_put(x->offering, parcels, n, &ignored);
+    for (int32_t i = 0; i < n; i++) {
+        if (parcels[i].done) {
+            note(x, x->config.offers, MR_SPAN_SEND, begun, of[i]->dataset, of[i]->block,
+                 of[i]->size);
+        }
+    }
 }
 
 static void forget(mr_exchange *x, parked *list) {
@@ -367,10 +394,12 @@ static void forget(mr_exchange *x, parked *list) {
 static void *offerer_main(void *context) {
     mr_exchange *x = context;
     parked *list;
+    mr_track_attach(x->config.offers);
     while ((list = take_parked(x)) != NULL) {
         send_all(x, list);
         forget(x, list);
     }
+    mr_track_detach(x->config.offers);
     return NULL;
 }
 
@@ -398,8 +427,9 @@ static void end(void *state) {
     mr_threads_join(&x->asker);
 }
 
-static mr_status open_parts(mr_exchange *x, const char *url, mr_error *err) {
-    const mr_fabric_config config = {.size = (uint32_t)sizeof config, .url = url, .space = "run"};
+static mr_status open_parts(mr_exchange *x, mr_error *err) {
+    const mr_fabric_config config = {
+        .size = (uint32_t)sizeof config, .url = x->config.url, .space = "run"};
     MR_TRY(mr_fabric_open(&x->asking, &config, err));
     MR_TRY(mr_fabric_open(&x->offering, &config, err));
     x->asking_stats.size = (uint32_t)sizeof x->asking_stats;
@@ -409,14 +439,12 @@ static mr_status open_parts(mr_exchange *x, const char *url, mr_error *err) {
     return mr_threads_start(&x->offerer, 1, "mr-offer", offerer_main, x, 0, err);
 }
 
-mr_status mr_exchange_open(mr_exchange **out, const char *url, const mr_children *children,
-                           mr_travel travel, mr_error *err) {
+mr_status mr_exchange_open(mr_exchange **out, const mr_exchange_config *config, mr_error *err) {
     mr_exchange *x = mr_zalloc(1, sizeof *x);
     if (!x) {
         return mr_fail_memory(err, sizeof *x);
     }
-    x->children = children;
-    x->travel = travel;
+    x->config = *config;
     x->mean = 1 << 17;
     x->last_question = &x->first_question;
     x->last_parked = &x->first_parked;
@@ -424,7 +452,7 @@ mr_status mr_exchange_open(mr_exchange **out, const char *url, const mr_children
     pthread_cond_init(&x->asked, NULL);
     pthread_cond_init(&x->offered, NULL);
     pthread_cond_init(&x->sent, NULL);
-    mr_status status = open_parts(x, url, err);
+    mr_status status = open_parts(x, err);
     if (status < 0) {
         mr_exchange_close(x);
         return status;
@@ -433,16 +461,20 @@ mr_status mr_exchange_open(mr_exchange **out, const char *url, const mr_children
     return MR_OK;
 }
 
-void mr_exchange_close(mr_exchange *x) {
-    if (!x) {
-        return;
-    }
+void mr_exchange_end(mr_exchange *x) {
     end(x);
     pthread_mutex_lock(&x->lock);
     x->ended = true;
     pthread_cond_broadcast(&x->offered);
     pthread_mutex_unlock(&x->lock);
     mr_threads_join(&x->offerer);
+}
+
+void mr_exchange_close(mr_exchange *x) {
+    if (!x) {
+        return;
+    }
+    mr_exchange_end(x);
     forget(x, x->first_parked); /* where the thread was never there */
     mr_fabric_close(x->asking);
     mr_fabric_close(x->offering);

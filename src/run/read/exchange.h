@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exchange.h - a run's dealings with a fabric (millrace/fabric.h): what others have read or made is
- * asked for before it is read, and what was read or made here is offered to them.
+/* exchange.h - what a run takes from a fabric and gives to it (millrace/fabric.h): what others have
+ * is asked for before it is read, and what was read or made here is offered to them.
  *
  * Two threads, each with connections of its own: one asks, for many loads at once and in plan
  * order, the other offers, so that what is slow to go out holds up nothing that comes in. A fabric
@@ -18,13 +18,22 @@
 #include "plan/share_document.h"
 #include "run/child.h"
 #include "run/read/origin.h"
+#include "span/track.h"
 
 typedef struct mr_exchange mr_exchange;
 
-/* The children stay open, with their caches, until the exchange is closed. */
-mr_status mr_exchange_open(mr_exchange **out, const char *url, const mr_children *children,
-                           mr_travel travel, mr_error *err);
+typedef struct mr_exchange_config {
+    const char *url;
+    const mr_children *children; /* open, with their caches, until the exchange is closed */
+    mr_travel travel;
+    mr_track *asks, *offers; /* of the two threads; open as long */
+} mr_exchange_config;
+
+mr_status mr_exchange_open(mr_exchange **out, const mr_exchange_config *config, mr_error *err);
 void mr_exchange_close(mr_exchange *exchange); /* NULL allowed */
+
+/* When nobody asks or offers any more: what was offered goes out, and the threads end. */
+void mr_exchange_end(mr_exchange *exchange);
 
 /* Waits until what was offered is sent or dropped. */
 void mr_exchange_flush(mr_exchange *exchange);

@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/params.h"
 #include "run/read/numbers.h"
 
@@ -303,7 +304,7 @@ static mr_status read_term(mr_facts *facts, const char *whole, const char **at, 
         return not_a_condition(whole, err);
     }
     MR_TRY(find_field(facts, name, length, &field, err));
-    out->number = strtod(symbol, &end);
+    out->number = mr_number_parse(symbol, &end);
     *at = end;
     if (end == symbol || (*end && !strchr(" \t", *end))) { /* 3d is a name */
         *at = symbol;

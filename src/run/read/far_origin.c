@@ -63,14 +63,17 @@ static mr_answer fail_question(mr_load *load, mr_status code, const char *why) {
 }
 
 /* The oldest first, for memory is always granted to the oldest load alone; what others were asked
- * for before comes later than its turn. With the lock held. */
-static void add_question(mr_far_origin *far, question *q) {
+ * for before comes later than its turn. With the lock held. False: others were there, and the
+ * thread will take all. */
+static bool add_question(mr_far_origin *far, question *q) {
     question **at = &far->first;
+    const bool is_first = !far->first;
     while (*at && (*at)->load->turn < q->load->turn) {
         at = &(*at)->next;
     }
     q->next = *at;
     *at = q;
+    return is_first;
 }
 
 static mr_answer ask(void *state, mr_load *load) {
@@ -85,16 +88,15 @@ static mr_answer ask(void *state, mr_load *load) {
     q->far = far;
     q->load = load;
     pthread_mutex_lock(&far->lock);
-    bool open = !far->stopping;
-    if (open) {
-        add_question(far, q);
-    }
+    bool open = !far->stopping, wake = open && add_question(far, q);
     pthread_mutex_unlock(&far->lock);
     if (!open) {
         mr_free(q);
         return fail_question(load, MR_E_CANCELLED, "stopped");
     }
-    mr_far_line_wake(far->line);
+    if (wake) {
+        mr_far_line_wake(far->line);
+    }
     return MR_ANSWER_LATER;
 }
 

@@ -264,13 +264,19 @@ static bool is_oldest_awaited(const mr_intake *intake, const mr_load *load) {
     return awaited;
 }
 
+/* A read was refused, or a load not begun, since the last call. */
+static bool held_up(mr_intake *intake) {
+    bool refused = atomic_exchange(&intake->refused, false);
+    return atomic_exchange(&intake->full, false) || refused;
+}
+
 /* A worker that begins to wait may make a refused read the oldest, which may then go on; so may one
  * that stops waiting. */
 static void sleep_for(mr_intake *intake, const mr_load *load) {
     pthread_mutex_lock(&intake->lock);
     atomic_fetch_add(&intake->waiting_workers, 1);
     add_awaited(intake, load->turn);
-    if (atomic_exchange(&intake->refused, false)) {
+    if (held_up(intake)) {
         pthread_mutex_unlock(&intake->lock);
         wake_readers(intake);
         pthread_mutex_lock(&intake->lock);
@@ -280,7 +286,7 @@ static void sleep_for(mr_intake *intake, const mr_load *load) {
     }
     remove_awaited(intake, load->turn);
     atomic_fetch_sub(&intake->waiting_workers, 1);
-    bool again = atomic_exchange(&intake->refused, false);
+    bool again = held_up(intake);
     pthread_mutex_unlock(&intake->lock);
     if (again) {
         wake_readers(intake);
@@ -434,7 +440,8 @@ static void drop_parts(mr_load *load) {
 }
 
 /* Readers are woken for a quarter of what may be held at a time: one wake-up per sample would cost
- * more than the read of a small file. Workers hold less than that, so the rest always comes free.
+ * more than the read of a small file. Workers hold less than that, so the rest always comes free. A
+ * read that waits for memory is looked at again each time: what was given back may be all it needs.
  */
 static void leave(mr_intake *intake, bool was_held, bool was_block) {
     pthread_mutex_lock(&intake->lock);
@@ -514,7 +521,7 @@ static bool may_start(const mr_intake *intake) {
 static mr_load *claim(mr_intake *intake) {
     mr_load *load = NULL;
     if (intake->queue_first < intake->queue_end && !may_start(intake)) {
-        atomic_store(&intake->refused, true);
+        atomic_store(&intake->full, true);
     } else if (may_start(intake)) {
         load = intake->queue[intake->queue_first++ % intake->queue_size];
         load->is_started = true;

@@ -109,6 +109,7 @@ typedef struct mr_intake {
 
     atomic_bool unpacks; /* there was something to unpack */
     atomic_bool refused; /* a read waits for memory */
+    atomic_bool full;    /* a load was not begun: as many as may be are held */
     atomic_int waiting_workers, waiting_readers;
     _Atomic int64_t released; /* since readers were last woken */
     atomic_bool stopped;

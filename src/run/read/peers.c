@@ -63,6 +63,7 @@ static void init_locks(mr_peers *x) {
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&x->lock, NULL);
+    pthread_mutex_init(&x->common_lock, NULL);
     pthread_cond_init(&x->mail, &monotonic);
     pthread_cond_init(&x->jobs, NULL);
     pthread_cond_init(&x->calm, NULL);
@@ -77,6 +78,8 @@ mr_status mr_peers_open(mr_peers **out, const mr_peers_config *config, mr_error 
     x->config = *config;
     x->last_job = &x->first_job;
     x->warned = WARN_SECONDS;
+    x->maps = true;
+    x->common.fd = -1;
     init_locks(x);
     mr_status status = open_parts(x, err);
     if (status < 0) {
@@ -108,11 +111,13 @@ void mr_peers_close(mr_peers *x, bool delivered) {
     mr_items_free(&x->wanted);
     mr_items_free(&x->came);
     mr_pushes_free(x);
+    mr_node_close(x);
     for (int32_t r = 0; x->peers && r < x->config.world; r++) {
         free(x->peers[r].asks);
     }
     mr_free(x->peers);
     pthread_mutex_destroy(&x->lock);
+    pthread_mutex_destroy(&x->common_lock);
     pthread_cond_destroy(&x->mail);
     pthread_cond_destroy(&x->jobs);
     pthread_cond_destroy(&x->calm);

@@ -6,7 +6,9 @@
  * is room, and sends it to whoever makes a slot of it. So nothing is read twice, and in later
  * epochs nothing that is kept is read at all.
  *
- * Two origins: "memory", what this rank owns, lent where it lies; and "peers", what others own.
+ * Three origins: "memory", what this rank owns, lent where it lies; "peers", what others own; and
+ * "node", what others own whose memory can be seen here, because they run on this machine: that is
+ * lent where it lies, too, and no bytes of it travel (peers_node.c).
  * One thread speaks with the others, a few read what is owned here. There is no directory: an owner
  * pushes what it keeps and what the plan says another needs next (mr_peers_foresee). What has not
  * come by the time that the other plans it is asked for, many items in a message.
@@ -34,7 +36,7 @@ typedef struct mr_peers_terms {
 } mr_peers_terms;
 
 typedef struct mr_peers_config {
-    const char *url; /* "mpi", "mpi?in_flight=64000000&rate=0&timeout=60" */
+    const char *url; /* "mpi", "mpi?in_flight=64000000&rate=0&timeout=60&map=1" */
     const mr_children *children;
     const mr_locality *locality;
     int32_t rank, world;
@@ -54,7 +56,9 @@ mr_status mr_peers_open(mr_peers **out, const mr_peers_config *config, mr_error 
  * while. NULL allowed. */
 void mr_peers_close(mr_peers *peers, bool delivered);
 
-extern const mr_origin_class mr_memory_origin, mr_peer_origin; /* the state is the peers */
+/* The state is the peers. In this order: what lies where it can be seen is "not here" for peers,
+ * at once or when its owner has read it. */
+extern const mr_origin_class mr_memory_origin, mr_peer_origin, mr_node_origin;
 
 /* A sample was made here (exchange.h): its owner keeps it as it is at the cache op in place of its
  * bytes, where the document wants that. Any thread. */
@@ -66,6 +70,7 @@ void mr_peers_offer_sample(mr_peers *peers, const struct mr_made_sample *made);
  * when nothing waits to be sent that was asked for. One thread. */
 void mr_peers_foresee(mr_peers *peers, int32_t rank, const int64_t *items, int64_t n);
 bool mr_peers_pushes(const mr_peers *peers); /* false: nothing need be foreseen */
+bool mr_peers_pushes_to(const mr_peers *peers, int32_t rank);
 
 /* MR_OK, or that a peer was lost. */
 mr_status mr_peers_failure(mr_peers *peers, mr_error *err);

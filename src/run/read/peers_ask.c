@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peers_ask.c - the two origins: own memory, and what others own. */
+/* peers_ask.c - two origins: own memory, and what others own. The third is in peers_node.c. */
 #include "run/read/peers_parts.h"
 
 #include <stdlib.h>
@@ -141,14 +141,17 @@ static mr_answer take_or_wait(mr_peers *x, int64_t item, mr_load *load) {
 static mr_answer ask_peer(void *state, mr_load *load) {
     mr_peers *x = state;
     int64_t item = item_of(x, load);
+    int32_t owner = mr_locality_owner(x->config.locality, item);
     mr_error failure = MR_ERROR_INIT;
-    if (mr_locality_owner(x->config.locality, item) == x->config.rank ||
-        !mr_extents_can_travel(load->extents, load->n_extents)) {
+    if (owner == x->config.rank || !mr_extents_can_travel(load->extents, load->n_extents)) {
         return MR_ANSWER_NOT_HERE;
     }
     if (mr_peers_failure(x, &failure) < 0) {
         mr_load_fail(load, failure.code, &failure);
         return MR_ANSWER_FAILED;
+    }
+    if (mr_node_sees(x, item, owner)) {
+        return MR_ANSWER_NOT_HERE; /* the next origin has it */
     }
     pthread_mutex_lock(&x->lock);
     mr_answer answer = take_or_wait(x, item, load);

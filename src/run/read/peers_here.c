@@ -5,6 +5,7 @@
 
 #include <millrace/millrace.h>
 #include <stdlib.h>
+#include <string.h>
 #include "core/error.h"
 #include "core/memory.h"
 #include "io/file.h"
@@ -71,8 +72,20 @@ static mr_status read_extents(const mr_extent *extents, int32_t n, goods *g, mr_
     return at == end ? MR_OK : mr_fail(err, MR_E_CORRUPT, "the file has shrunk");
 }
 
+/* For an item that is read: where others see it, if it is to stay. */
+static goods *make_room(mr_peers *x, int64_t item, size_t size) {
+    goods *common = mr_locality_is_kept(x->config.locality, item) && mr_node_may_show(x, item, RAW)
+                        ? mr_node_take(x, size)
+                        : NULL;
+    goods *g = common ? common : malloc(ROOM + size);
+    if (g) {
+        *g = (goods){.references = 1, .form = RAW, .is_common = common != NULL, .size = size};
+    }
+    return g;
+}
+
 /* NULL: whoever needs it reads the file, and tells what is wrong with it. */
-static goods *read_goods(const mr_dataset *dataset, int64_t block) {
+static goods *read_goods(mr_peers *x, int64_t item, const mr_dataset *dataset, int64_t block) {
     mr_extent own[4], *extents = own;
     mr_error ignored = MR_ERROR_INIT;
     int32_t n = 0;
@@ -80,11 +93,11 @@ static goods *read_goods(const mr_dataset *dataset, int64_t block) {
     goods *g = NULL;
     if (mr_dataset_locate(dataset, block, own, 4, &extents, &n, &ignored) == MR_OK &&
         mr_extents_can_travel(extents, n) && measure(extents, n, &size, &ignored) == MR_OK) {
-        g = malloc(ROOM + size);
+        g = make_room(x, item, size);
     }
     if (g) {
-        *g = (goods){.references = 1, .form = RAW, .size = size};
         if (read_extents(extents, n, g, &ignored) < 0) {
+            mr_node_give_back(x, g);
             mr_goods_release(g);
             g = NULL;
         } else {
@@ -97,12 +110,12 @@ static goods *read_goods(const mr_dataset *dataset, int64_t block) {
     return g;
 }
 
-static goods *read_item(const mr_peers *x, int64_t item) {
+static goods *read_item(mr_peers *x, int64_t item) {
     int32_t child;
     int64_t block;
     mr_locality_split(x->config.locality, item, &child, &block);
     const mr_dataset *dataset = &x->config.children->list[child].dataset;
-    return mr_dataset_is_read(dataset) ? read_goods(dataset, block) : NULL;
+    return mr_dataset_is_read(dataset) ? read_goods(x, item, dataset, block) : NULL;
 }
 
 /* What nobody keeps goes when it was sent. */
@@ -119,6 +132,7 @@ static void settle_job(mr_peers *x, mr_peer_entry *e, goods *g) {
     if (kept) {
         e->goods = g;
         atomic_fetch_add(&g->references, 1);
+        mr_node_show(x, item, g);
         x->counts.kept++;
         x->counts.bytes_kept += (int64_t)g->size;
     } else {
@@ -164,19 +178,21 @@ bool mr_peers_wants_record(const mr_peers *x, int64_t item, size_t size, size_t 
            (travel == MR_TRAVEL_PREPARED || size < raw);
 }
 
-/* With the lock held. What is being read is left alone: its reader puts it where it belongs. */
-static void put_here(mr_peers *x, int64_t item, goods *g) {
+/* With the lock held. False: what is being read is left alone, its reader puts it where it belongs.
+ */
+static bool put_here(mr_peers *x, int64_t item, goods *g) {
     mr_peer_entry *e = mr_items_find(&x->here, item);
     bool is_new = !e;
     e = e ? e : mr_items_add(&x->here, item);
     if (!e || (!is_new && !e->goods)) {
-        return;
+        return false;
     }
     x->counts.kept += is_new;
     x->counts.bytes_kept += (int64_t)g->size - (e->goods ? (int64_t)e->goods->size : 0);
     mr_goods_release(e->goods);
     e->goods = g;
     atomic_fetch_add(&g->references, 1);
+    return true;
 }
 
 static size_t size_here(const mr_peers *x, int64_t item) {
@@ -185,21 +201,57 @@ static size_t size_here(const mr_peers *x, int64_t item) {
     return is_raw ? e->goods->size : e && e->goods ? 0 : SIZE_MAX;
 }
 
-void mr_peers_keep_record(mr_peers *x, int64_t item, goods *g) {
+/* Where others see it, if there is room. The caller's. It copies, so no lock is held. */
+static goods *show_record(mr_peers *x, int64_t item, goods *g) {
+    goods *common = mr_node_may_show(x, item, RECORD) ? mr_node_take(x, g->size) : NULL;
+    if (!common) {
+        atomic_fetch_add(&g->references, 1);
+        return g;
+    }
+    *common = (goods){
+        .references = 1, .form = RECORD, .is_common = true, .size = g->size, .hash = g->hash};
+    memcpy(mr_goods_bytes(common), mr_goods_bytes(g), g->size);
+    return common;
+}
+
+/* With the lock held. */
+static bool wants_record_now(mr_peers *x, int64_t item, const goods *g) {
+    const mr_peer_entry *e = mr_items_find(&x->here, item);
+    size_t raw = e && !e->goods ? 0 : size_here(x, item); /* being read, or there is one: 0 */
+    return raw > 0 && mr_peers_wants_record(x, item, g->size, raw) &&
+           mr_locality_owner(x->config.locality, item) == x->config.rank;
+}
+
+static bool wants_record(mr_peers *x, int64_t item, const goods *g) {
     pthread_mutex_lock(&x->lock);
-    size_t raw = size_here(x, item); /* 0: there is one already */
-    if (raw > 0 && mr_peers_wants_record(x, item, g->size, raw) &&
-        mr_locality_owner(x->config.locality, item) == x->config.rank) {
-        put_here(x, item, g);
+    bool wanted = wants_record_now(x, item, g);
+    pthread_mutex_unlock(&x->lock);
+    return wanted;
+}
+
+/* Another thread may have kept it in the meantime. */
+void mr_peers_keep_record(mr_peers *x, int64_t item, goods *g) {
+    if (!wants_record(x, item, g)) {
+        return;
+    }
+    goods *shown = show_record(x, item, g);
+    pthread_mutex_lock(&x->lock);
+    bool kept = wants_record_now(x, item, g) && put_here(x, item, shown);
+    if (kept) {
+        mr_node_show(x, item, shown);
     }
     pthread_mutex_unlock(&x->lock);
+    if (!kept && shown != g) {
+        mr_node_give_back(x, shown);
+    }
+    mr_goods_release(shown);
 }
 
 void mr_peers_keep_copy(mr_peers *x, int64_t item, goods *g) {
     int32_t copy = mr_locality_copy_of(x->config.locality, item, x->config.rank);
     if (copy > 0 && mr_locality_keeps(x->config.locality, item, copy)) {
         pthread_mutex_lock(&x->lock);
-        put_here(x, item, g);
+        (void)put_here(x, item, g);
         pthread_mutex_unlock(&x->lock);
     }
 }

@@ -15,14 +15,14 @@ goods *mr_goods_at(const void *bytes) {
 }
 
 void mr_goods_release(goods *g) {
-    if (g && atomic_fetch_sub(&g->references, 1) == 1) {
+    if (g && atomic_fetch_sub(&g->references, 1) == 1 && !g->is_common) {
         mr_free(g);
     }
 }
 
 /* ---- Tables of items ---- */
 static size_t cell_of(const table *t, int64_t item) {
-    return (size_t)(((uint64_t)item * 0x9E3779B97F4A7C15u) >> 20) & t->mask;
+    return (size_t)mr_item_mixed(item) & t->mask;
 }
 
 mr_peer_entry *mr_items_find(const table *t, int64_t item) {

@@ -18,7 +18,7 @@ static void put_in_line(mr_peers *x, letter *l) {
 
 /* What may be left unsaid: signs of life, samples that were offered, and what nobody asked for. */
 static void say_later(mr_peers *x, int32_t to, kind what) {
-    if (what == GIVE || what == NOT_HERE) {
+    if (what == GIVE || what == THERE || what == NOT_HERE) {
         x->peers[to].unsaid |= 1u << NOT_HERE;
     } else if (what == DONE || what == BYE || what == BYE_TOO || what == LOST) {
         x->peers[to].unsaid |= 1u << what;
@@ -53,10 +53,14 @@ void mr_letters_post_word(mr_peers *x, int32_t to, kind what, int64_t item) {
     (void)mr_letters_post(x, to, &h, NULL, 0, NULL);
 }
 
-/* Who hears that this rank leaves waits for nothing more of it. */
+/* Who hears that this rank leaves waits for nothing more of it; who sees the goods is told so. */
 bool mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goods *g) {
     if (x->leaving) {
         return false;
+    }
+    if (what == GIVE && g->is_common && atomic_load(&x->peers[to].sees)) {
+        mr_letters_post_word(x, to, THERE, item);
+        return true;
     }
     const head h = {.magic = MAGIC,
                     .kind = what,
@@ -152,24 +156,30 @@ static void lend_extents(mr_load *load, char *at) {
     }
 }
 
-mr_answer mr_load_lend_goods(mr_load *load, goods *g) {
-    char *at = mr_goods_bytes(g);
-    bool is_record = g->form == RECORD;
-    if (is_record ? !load->abroad.known : !mr_load_fits_goods(load, g->size)) {
+mr_answer mr_load_lend(mr_load *load, form as, char *bytes, size_t size) {
+    bool is_record = as == RECORD;
+    if (is_record ? !load->abroad.known : !mr_load_fits_goods(load, size)) {
         return MR_ANSWER_NOT_HERE;
     }
-    atomic_fetch_add(&g->references, 1);
     load->lent = true;
-    load->record_size = is_record ? g->size : 0;
+    load->record_size = is_record ? size : 0;
     if (is_record || load->n_extents == 1) {
-        load->bytes[0] = (mr_bytes){at, g->size};
+        load->bytes[0] = (mr_bytes){bytes, size};
     } else {
-        lend_extents(load, at);
+        lend_extents(load, bytes);
     }
     return is_record ? MR_ANSWER_KEPT : MR_ANSWER_HERE;
 }
 
-/* Tells those who wait; no lock held. NULL: it is not here, or (failure) there is no hope. */
+mr_answer mr_load_lend_goods(mr_load *load, goods *g) {
+    mr_answer answer = mr_load_lend(load, g->form, mr_goods_bytes(g), g->size);
+    if (answer != MR_ANSWER_NOT_HERE) {
+        atomic_fetch_add(&g->references, 1);
+    }
+    return answer;
+}
+
+/* Tells those who wait; no lock held. NULL: it is not here, or (failure) never will be. */
 void mr_peers_answer(mr_peers *x, int64_t item, waiter *list, goods *g, const mr_error *failure) {
     while (list) {
         waiter *next = list->next;

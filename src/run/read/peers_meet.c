@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peers_meet.c - the beginning: what the URL says, and what ranks tell each other first. */
+#include "core/number.h"
 #include "run/read/peers_parts.h"
 
 #include <stdlib.h>
@@ -18,24 +19,25 @@ bool mr_peers_is_url(const char *url) {
 
 /* Options that are bytes of something, until all of the URL is read. */
 typedef struct amounts {
-    double in_flight, push, piece;
+    double in_flight, push, piece, map;
 } amounts;
 
 static double *option_of(mr_peers *x, const char *name, size_t length, amounts *own) {
     return length == 9 && strncmp(name, "in_flight", 9) == 0 ? &own->in_flight
            : length == 4 && strncmp(name, "push", 4) == 0    ? &own->push
            : length == 5 && strncmp(name, "piece", 5) == 0   ? &own->piece
+           : length == 3 && strncmp(name, "map", 3) == 0     ? &own->map
            : length == 4 && strncmp(name, "rate", 4) == 0    ? &x->rate
            : length == 6 && strncmp(name, "linger", 6) == 0  ? &x->patience_at_end
            : length == 7 && strncmp(name, "timeout", 7) == 0 ? &x->patience
                                                              : NULL;
 }
 
-/* mpi?in_flight=BYTES&push=BYTES&piece=BYTES&rate=BYTES&timeout=SECONDS&linger=SECONDS. Who pushes
- * lists all ranks' samples, which takes longer than it saves where there are many. */
+/* mpi?in_flight=BYTES&push=BYTES&piece=BYTES&rate=BYTES&timeout=SECONDS&linger=SECONDS&map=0. Who
+ * pushes lists all ranks' samples, which takes longer than it saves where there are many. */
 mr_status mr_peers_read_url(mr_peers *x, mr_error *err) {
     enum { MOST_RANKS = 64 };
-    amounts own = {.in_flight = 64e6, .push = x->config.world <= MOST_RANKS ? 32e6 : 0};
+    amounts own = {.in_flight = 64e6, .push = x->config.world <= MOST_RANKS ? 32e6 : 0, .map = 1};
     const char *at = strchr(x->config.url, '?');
     x->patience = 60;
     x->patience_at_end = LINGER_SECONDS;
@@ -43,17 +45,18 @@ mr_status mr_peers_read_url(mr_peers *x, mr_error *err) {
         const char *name = at + 1, *is = strchr(name, '=');
         double *option = is ? option_of(x, name, (size_t)(is - name), &own) : NULL;
         char *end = NULL;
-        double value = option ? strtod(is + 1, &end) : -1;
+        double value = option ? mr_number_parse(is + 1, &end) : -1;
         if (!option || end == is + 1 || (*end && *end != '&') || !(value >= 0)) {
             mr_fail(err, MR_E_PARAM, "the fabric \"%s\" cannot be understood", x->config.url);
             mr_hint(err,
-                    "mpi?in_flight=64e6&push=32e6&piece=1e9&rate=500e6&timeout=60&linger=5: bytes, "
-                    "bytes, bytes, bytes a second, seconds, seconds");
+                    "mpi?in_flight=64e6&push=32e6&piece=1e9&rate=500e6&timeout=60&linger=5&map=1: "
+                    "bytes, bytes, bytes, bytes a second, seconds, seconds, 0 or 1");
             return MR_E_PARAM;
         }
         *option = value;
         at = *end ? end : NULL;
     }
+    x->maps = own.map > 0;
     x->max_in_flight = (int64_t)own.in_flight;
     x->piece = own.piece < 1e9 ? (size_t)own.piece : 0;
     x->window = (int64_t)own.push / (x->config.world > 1 ? x->config.world - 1 : 1);
@@ -61,14 +64,6 @@ mr_status mr_peers_read_url(mr_peers *x, mr_error *err) {
 }
 
 /* ---- Meeting ---- */
-/* What ranks tell each other first. */
-typedef struct hello {
-    uint32_t magic, size;
-    mr_peers_terms terms;
-    mr_process process;
-    char host[64];
-} hello;
-
 static bool same_share(const mr_share_terms *a, const mr_share_terms *b) {
     return a->mode == b->mode && a->given == b->given && a->memory == b->memory &&
            a->sample_bytes == b->sample_bytes && a->ranks_per_node == b->ranks_per_node &&
@@ -90,7 +85,7 @@ static const char *difference_of(const mr_peers_terms *a, const mr_peers_terms *
 }
 
 /* All ranks compare all, and so all refuse. */
-static mr_status compare(const hello *all, int32_t world, mr_error *err) {
+static mr_status compare(const mr_peers_hello *all, int32_t world, mr_error *err) {
     for (int32_t r = 0; r < world; r++) {
         bool alien = all[r].magic != MAGIC || all[r].size != sizeof *all;
         const char *what =
@@ -106,14 +101,15 @@ static mr_status compare(const hello *all, int32_t world, mr_error *err) {
 
 mr_status mr_peers_meet(mr_peers *x, mr_error *err) {
     char why[MR_LINK_WHY] = "no memory";
-    hello own;
+    mr_peers_hello own;
     memset(&own, 0, sizeof own); /* padding goes out too */
     own.magic = MAGIC;
     own.size = (uint32_t)sizeof own;
     memcpy(&own.terms, &x->config.terms, sizeof own.terms);
     mr_process_self(&own.process);
+    mr_node_open(x, &own.common);
     gethostname(own.host, sizeof own.host - 1);
-    hello *all = mr_zalloc((size_t)x->config.world, sizeof *all);
+    mr_peers_hello *all = mr_zalloc((size_t)x->config.world, sizeof *all);
     bool met = all && x->module.class->collect(x->link, &own, sizeof own, all, why);
     mr_status status = met ? compare(all, x->config.world, err)
                            : mr_fail(err, MR_E_IO, "the ranks have not found each other: %s", why);
@@ -124,7 +120,11 @@ mr_status mr_peers_meet(mr_peers *x, mr_error *err) {
         p->is_here =
             mr_process_is_near(&p->process, &own.process) && strcmp(p->host, own.host) == 0;
         p->heard = mr_peers_now();
+        if (r != x->config.rank) {
+            mr_node_look(x, r, &all[r].common);
+        }
     }
+    mr_node_settle(x);
     mr_free(all);
     return status;
 }

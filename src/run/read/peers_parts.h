@@ -9,6 +9,7 @@
 
 #include "core/hash.h"
 #include "fabric/link.h"
+#include "io/common.h"
 #include "io/process.h"
 #include "run/read/intake.h"
 #include "run/read/peers.h"
@@ -31,7 +32,9 @@ typedef enum kind {
     BYE,
     BYE_TOO,
     LOST,
-    PUSH /* an item that the plan says the other will ask for */
+    PUSH,  /* an item that the plan says the other will ask for */
+    BLIND, /* the sender cannot look into this rank's memory: see peers_node.c */
+    THERE  /* an item that was asked for: it lies in the sender's memory, and can be seen there */
 } kind;
 
 typedef enum form { RAW, RECORD, FORMS } form; /* the bytes of files; a sample at the cache op */
@@ -48,6 +51,7 @@ _Static_assert(sizeof(head) <= MR_LINK_HEAD, "a head must fit");
 typedef struct goods {
     atomic_int references;
     form form;
+    bool is_common; /* it lies where other ranks of this machine can see it, and is never freed */
     size_t size;
     mr_hash128 hash;
 } goods;
@@ -112,7 +116,10 @@ typedef struct peer {
     uint32_t unsaid; /* such words, a bit for each kind */
     mr_process process;
     char host[64];
-    bool is_here; /* on this machine */
+    bool is_here;        /* on this machine */
+    mr_common_view view; /* of its memory; see peers_node.c */
+    uint64_t n_cells;    /* there */
+    atomic_bool sees;    /* it can look into ours */
 } peer;
 
 struct mr_peers {
@@ -123,6 +130,11 @@ struct mr_peers {
     int64_t max_in_flight;
     size_t piece;   /* the most that the link gives its network at once; 0: as it likes */
     int64_t window; /* bytes that a rank has pushed to another and that are not taken yet */
+    bool maps;      /* ranks of this machine look into each other's memory */
+    mr_common common;
+    pthread_mutex_t common_lock; /* for who takes of it */
+    uint64_t n_cells;            /* in common */
+    atomic_bool is_partial;      /* something is kept that cannot be seen there */
     double rate, patience, patience_at_end, paid_until;
 
     pthread_mutex_t lock; /* of all below that is not atomic */
@@ -140,6 +152,7 @@ struct mr_peers {
     int32_t next_push;
     bool has_asks, stopping, drained, closing, leaving, ended, failed;
     bool lingers;    /* all was delivered here */
+    bool is_broken;  /* the link ended with messages under way */
     double asked_at; /* by a peer, last */
     mr_error failure;
     double warned;
@@ -152,6 +165,11 @@ double mr_peers_now(void); /* seconds */
 char *mr_goods_bytes(goods *g);
 goods *mr_goods_at(const void *bytes);
 void mr_goods_release(goods *g); /* NULL allowed */
+
+/* For cells: neighbours far apart. */
+static inline uint64_t mr_item_mixed(int64_t item) {
+    return (uint64_t)item * 0x9E3779B97F4A7C15u >> 20;
+}
 
 mr_peer_entry *mr_items_find(const table *t, int64_t item);
 mr_peer_entry *mr_items_add(table *t, int64_t item); /* NULL: no memory */
@@ -173,10 +191,11 @@ void mr_letters_free(mr_peers *x);
 
 bool mr_load_fits_goods(const mr_load *load, size_t size);
 bool mr_extents_can_travel(const mr_extent *extents, int32_t n);
-mr_answer mr_load_lend_goods(mr_load *load,
-                             goods *g); /* here, kept, or what does not fit: not here */
+/* Here, kept, or what does not fit: not here. */
+mr_answer mr_load_lend(mr_load *load, form as, char *bytes, size_t size);
+mr_answer mr_load_lend_goods(mr_load *load, goods *g);
 
-/* Tells those who wait; no lock held. NULL: it is not here, or (failure) there is no hope. Threads
+/* Tells those who wait; no lock held. NULL: it is not here, or (failure) never will be. Threads
  * that answer loads say so: begin has the lock held, end has not. */
 void mr_peers_answer(mr_peers *x, int64_t item, waiter *list, goods *g, const mr_error *failure);
 void mr_peers_begin_answering(mr_peers *x);
@@ -202,7 +221,27 @@ void *mr_peers_reader_main(void *context);
 /* ---- peers_speak.c ---- */
 void *mr_peers_speaker_main(void *context);
 
+/* ---- peers_node.c: memory that other ranks of this machine can see ---- */
+void mr_node_open(mr_peers *x, mr_common_name *own);
+void mr_node_look(mr_peers *x, int32_t rank, const mr_common_name *name); /* before threads start */
+void mr_node_settle(mr_peers *x); /* where nobody sees it, memory is like any other */
+void mr_node_close(mr_peers *x);
+bool mr_node_may_show(const mr_peers *x, int64_t item, form as);
+goods *mr_node_take(mr_peers *x, size_t size);          /* NULL: there is no such memory */
+void mr_node_give_back(mr_peers *x, goods *g);          /* not shown; nobody uses it any more */
+void mr_node_show(mr_peers *x, int64_t item, goods *g); /* lock held */
+bool mr_node_sees(const mr_peers *x, int64_t item, int32_t owner);
+
 /* ---- peers_meet.c ---- */
+/* What ranks tell each other first. */
+typedef struct mr_peers_hello {
+    uint32_t magic, size;
+    mr_peers_terms terms;
+    mr_process process;
+    mr_common_name common;
+    char host[64];
+} mr_peers_hello;
+
 mr_status mr_peers_read_url(mr_peers *x, mr_error *err);
 mr_status mr_peers_meet(mr_peers *x, mr_error *err);
 

@@ -26,8 +26,18 @@ static bool fits(int64_t used, size_t size, int64_t window) {
     return used == 0 || used + (int64_t)size <= window;
 }
 
+/* Who sees all that is kept here is sent nothing. */
+bool mr_peers_pushes_to(const mr_peers *x, int32_t rank) {
+    return rank != x->config.rank && x->window > 0 &&
+           (!atomic_load(&x->peers[rank].sees) || atomic_load(&x->is_partial));
+}
+
 bool mr_peers_pushes(const mr_peers *x) {
-    return x->window > 0;
+    bool any = false;
+    for (int32_t r = 0; !any && r < x->config.world; r++) {
+        any = mr_peers_pushes_to(x, r);
+    }
+    return any;
 }
 
 /* ---- The owner: with the lock held ---- */
@@ -65,6 +75,14 @@ static void make_due(mr_peers *x, peer *p, mr_peer_entry *e) {
     }
 }
 
+static void end_promise(peer *p, mr_peer_entry *e) {
+    mr_items_take_out(&p->promises, e);
+    e->promise = OVER;
+    if (!e->is_in_line) {
+        mr_free(e);
+    }
+}
+
 /* One of its times is over: it was asked for, or foreseen, or taken. */
 static void pass(mr_peers *x, peer *p, mr_peer_entry *e) {
     if (e->promise == PUSHED) {
@@ -77,21 +95,27 @@ static void pass(mr_peers *x, peer *p, mr_peer_entry *e) {
         }
         return;
     }
-    mr_items_take_out(&p->promises, e);
-    e->promise = OVER;
-    if (!e->is_in_line) {
-        mr_free(e);
-    }
+    end_promise(p, e);
+}
+
+/* What the other rank can see it neither asks for nor takes: a promise of it would never be over.
+ */
+static bool is_seen_by(const mr_peers *x, const peer *p, int64_t item) {
+    const mr_peer_entry *kept = atomic_load(&p->sees) ? mr_items_find(&x->here, item) : NULL;
+    return kept && kept->goods && kept->goods->is_common;
 }
 
 static void foresee(mr_peers *x, int32_t rank, int64_t item) {
     peer *p = &x->peers[rank];
     mr_peer_entry *e = mr_items_find(&p->promises, item);
-    if (e && e->promise == EARLY) {
+    bool is_seen = is_seen_by(x, p, item);
+    if (is_seen && e && e->promise != PUSHED) {
+        end_promise(p, e);
+    } else if (e && e->promise == EARLY) {
         pass(x, p, e);
     } else if (e) {
         e->times++;
-    } else if ((e = promise(p, item, DUE)) != NULL) {
+    } else if (!is_seen && (e = promise(p, item, DUE)) != NULL) {
         make_due(x, p, e);
     }
 }
@@ -123,14 +147,18 @@ static bool push_to(mr_peers *x, int32_t rank) {
         mr_peer_entry *e = p->first_due;
         const mr_peer_entry *kept = e->promise == DUE ? mr_items_find(&x->here, e->item) : NULL;
         goods *g = kept ? kept->goods : NULL;
-        if (g && !fits(p->pushed, g->size, x->window)) {
+        bool is_seen = is_seen_by(x, p, e->item);
+        if (g && !is_seen && !fits(p->pushed, g->size, x->window)) {
             return false;
         }
-        bool posted = g && mr_letters_post_goods(x, rank, PUSH, e->item, g);
+        bool posted = g && !is_seen && mr_letters_post_goods(x, rank, PUSH, e->item, g);
         if (posted) {
             e->promise = PUSHED;
             e->size = g->size;
             p->pushed += (int64_t)g->size;
+        }
+        if (is_seen && e->promise == DUE) {
+            end_promise(p, e);
         }
         leave_line(p);
         if (posted) {
@@ -159,7 +187,8 @@ bool mr_pushes_asked(mr_peers *x, int64_t item, int32_t by, bool insists) {
         e->times++;
     } else if (e && !is_under_way) {
         pass(x, p, e);
-    } else if (!e && x->config.foresees && is_ours_to_push(x, by, item)) {
+    } else if (!e && x->config.foresees && mr_peers_pushes_to(x, by) &&
+               is_ours_to_push(x, by, item) && !is_seen_by(x, p, item)) {
         (void)promise(p, item, EARLY);
     }
     return is_under_way;

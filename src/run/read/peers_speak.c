@@ -132,7 +132,7 @@ static bool is_hopeless_without(mr_peers *x, mr_peer_entry *e, int32_t rank) {
     return !mr_peers_ask_another(x, e) && e->open == 0;
 }
 
-/* Everybody who waits for a peer (-1: for any). With `failure` there is no hope. */
+/* Everybody who waits for a peer (-1: for any). With `failure` the bytes never come. */
 static void give_up(mr_peers *x, int32_t who, const mr_error *failure) {
     mr_peer_entry *list = NULL;
     pthread_mutex_lock(&x->lock);
@@ -187,7 +187,7 @@ static void lose(mr_peers *x, int32_t who, const char *why) {
     }
 }
 
-/* NULL: nobody asked this rank, or not any more; or (not here) there is still hope. */
+/* NULL: nobody asked this rank, or not any more; or (not here) another may have it. */
 static mr_peer_entry *take_wanted(mr_peers *x, int64_t item, int32_t from, bool is_here) {
     pthread_mutex_lock(&x->lock);
     mr_peer_entry *e = mr_items_find(&x->wanted, item);
@@ -286,6 +286,21 @@ static void take_push(mr_peers *x, const mr_link_message *m, const head *h) {
     mr_goods_release(g);
 }
 
+/* It can be seen, so the next origin has it. */
+static void take_there(mr_peers *x, const mr_link_message *m, const head *h) {
+    mr_peer_entry *e = take_wanted(x, h->item, m->peer, true);
+    if (e) {
+        mr_track_since(x->config.track, MR_SPAN_RECEIVE, e->asked, sample_of(x, e->item),
+                       MR_SPAN_NO_BATCH, 0);
+        pthread_mutex_lock(&x->lock);
+        x->counts.found++;
+        pthread_mutex_unlock(&x->lock);
+        mr_peers_answer(x, e->item, e->waiters, NULL, NULL);
+        mr_free(e);
+        mr_peers_end_answering(x);
+    }
+}
+
 static void take_refusal(mr_peers *x, const mr_link_message *m, const head *h) {
     if (h->item < 0) {
         give_up(x, m->peer, NULL);
@@ -356,6 +371,12 @@ static void take_message(mr_peers *x, const mr_link_message *m) {
     }
     if (known && h.kind == NOT_HERE) {
         take_refusal(x, m, &h);
+    }
+    if (known && h.kind == THERE) {
+        take_there(x, m, &h);
+    }
+    if (known && h.kind == BLIND) {
+        atomic_store(&x->peers[m->peer].sees, false);
     }
     if (known && h.kind == BYE) {
         take_leave(x, m->peer);
@@ -593,11 +614,11 @@ void *mr_peers_speaker_main(void *context) {
     if (x->lingers) {
         linger(x, &own);
     }
-    bool well = leave(x, &own);
-    if (!well) {
+    x->is_broken = !leave(x, &own);
+    if (x->is_broken) {
         say_the_last(x);
     }
-    x->module.class->close(x->link, !well);
+    x->module.class->close(x->link, x->is_broken);
     mr_track_detach(x->config.track);
     return NULL;
 }

@@ -259,8 +259,9 @@ static void add_functions(const finder *f, const object *o, const mr_symbols *s,
 
 static void name_object(const finder *f, const object *o, json_t *array) {
     mr_symbols s = {0};
-    if (!mr_symbols_open(&s, o->debug_path, NULL)) {
-        mr_symbols_open(&s, o->path, &o->build);
+    const mr_offsets wanted = {f->addresses + o->first, o->n, o->base};
+    if (!mr_symbols_open(&s, o->debug_path, NULL, &wanted)) {
+        mr_symbols_open(&s, o->path, &o->build, &wanted);
     }
     add_functions(f, o, &s, array);
     mr_symbols_free(&s);

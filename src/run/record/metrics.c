@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "core/number.h"
 
 static void put_value(FILE *out, const char *name, const char *type, const char *help,
                       double value) {
@@ -79,6 +80,25 @@ static void put_servers(FILE *out, const mr_origin_stats *s) {
               "Time until an answer begins, a moving mean.", s->first_byte);
 }
 
+/* Where bytes come from: a line for each origin. */
+static void put_origins(FILE *out, const mr_loader *loader) {
+    static const char *const names[] = {"asked", "found", "bytes"};
+    static const char *const help[] = {"Blocks that each origin was asked for.",
+                                       "Blocks that each origin had.",
+                                       "Bytes that each origin gave."};
+    mr_origin_stats s = {.size = (uint32_t)sizeof s};
+    for (int k = 0; k < 3 && mr_loader_n_origins(loader) > 0; k++) {
+        fprintf(out,
+                "# HELP millrace_origin_%s_total %s\n# TYPE millrace_origin_%s_total counter\n",
+                names[k], help[k], names[k]);
+        for (int32_t i = 0; mr_loader_origin(loader, i, &s) == MR_OK; i++) {
+            const int64_t values[] = {s.asked, s.found, s.bytes};
+            fprintf(out, "millrace_origin_%s_total{origin=\"%s\"} %lld\n", names[k], s.name,
+                    (long long)values[k]);
+        }
+    }
+}
+
 /* Ops of one name are told apart by their place. */
 static void put_line(FILE *out, const mr_line *line, int32_t place) {
     char label[128];
@@ -114,12 +134,14 @@ mr_status mr_loader_metrics(const mr_loader *loader, char **out, mr_error *err) 
     if (!memory) {
         return mr_fail_memory(err, 4096);
     }
+    mr_point point = mr_point_begin();
     mr_loader_stats(loader, &stats);
     put_totals(memory, &stats);
     mr_stream_stats stream = {.size = (uint32_t)sizeof stream};
     if (mr_loader_stream(loader, &stream) == MR_OK) {
         put_stream(memory, &stream);
     }
+    put_origins(memory, loader);
     mr_origin_stats origin = {.size = (uint32_t)sizeof origin};
     for (int32_t i = 0; mr_loader_origin(loader, i, &origin) == MR_OK; i++) {
         if (origin.requests > 0) {
@@ -127,6 +149,7 @@ mr_status mr_loader_metrics(const mr_loader *loader, char **out, mr_error *err) 
         }
     }
     put_lines(memory, loader);
+    mr_point_end(point);
     bool lost = ferror(memory) != 0;
     lost = fclose(memory) != 0 || lost || !text; /* glibc does not tell of the last realloc */
     if (lost) {

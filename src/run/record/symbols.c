@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* symbols.c - see symbols.h. A name is no promise that the file behind it is the one that was
- * loaded, nor that it is a file: a relative one is that of another folder by now, a pipe would
- * never end. So nothing but whole files by whole paths is opened, and nothing is taken from one
- * that cannot be told from another build. */
+/* symbols.c - see symbols.h. A path need not lead to the file that was loaded, nor that it is a
+ * file: a relative one is that of another folder by now, a pipe would never end. So nothing but
+ * whole files by whole paths is opened, and nothing is taken from one that cannot be told from
+ * another build. */
 #include "run/record/symbols.h"
 
 #include <fcntl.h>
@@ -66,27 +66,65 @@ static bool load_list(mr_symbols *s, int fd) {
     }
     const ElfW(Shdr) *strings = &s->sections[table->sh_link];
     s->n = table->sh_size / sizeof *s->list;
-    s->n_strings = strings->sh_size;
+    s->names_at = strings->sh_offset;
+    s->names_size = strings->sh_size;
     s->list = load_part(fd, table->sh_offset, s->n * sizeof *s->list);
-    s->strings = load_part(fd, strings->sh_offset, s->n_strings);
-    return s->list && s->strings;
+    return s->list != NULL;
 }
 
 /* ---- Which of them count ---- */
 static bool is_function(const mr_symbols *s, const ElfW(Sym) * symbol) {
     unsigned type = symbol->st_info & 0xfu;
     return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF &&
-           symbol->st_name < s->n_strings && symbol->st_size < UINT64_MAX - symbol->st_value;
+           symbol->st_name < s->names_size && symbol->st_size < UINT64_MAX - symbol->st_value;
 }
 
-static void keep_functions(mr_symbols *s) {
+/* The first of the wanted offsets that is not below `value`. */
+static size_t first_from(const mr_offsets *wanted, uint64_t value) {
+    size_t low = 0, high = wanted->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (wanted->addresses[middle] - wanted->base < value) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Which wanted offset is the first that a function may hold; as many as there are: none. */
+static size_t first_held(const mr_symbols *s, const ElfW(Sym) * symbol, const mr_offsets *wanted) {
+    return is_function(s, symbol) ? first_from(wanted, symbol->st_value) : wanted->n;
+}
+
+static bool holds(const ElfW(Sym) * symbol, const mr_offsets *wanted, size_t at) {
+    return at < wanted->n &&
+           wanted->addresses[at] - wanted->base < symbol->st_value + symbol->st_size;
+}
+
+/* Libraries name functions by the hundred thousand, and few are wanted: those that hold an offset,
+ * and the last that ends before it, which tells that one without a size does not reach there. */
+static bool keep_wanted(mr_symbols *s, const mr_offsets *wanted) {
+    ElfW(Sym) *before = mr_zalloc(wanted->n + 1, sizeof *before);
     size_t n = 0;
-    for (size_t i = 0; i < s->n; i++) {
-        if (is_function(s, &s->list[i])) {
-            s->list[n++] = s->list[i];
+    for (size_t i = 0; before && i < s->n; i++) {
+        ElfW(Sym) symbol = s->list[i];
+        size_t at = first_held(s, &symbol, wanted);
+        if (holds(&symbol, wanted, at)) {
+            s->list[n++] = symbol;
+        } else if (at < wanted->n && symbol.st_value >= before[at].st_value) {
+            before[at] = symbol;
+        }
+    }
+    for (size_t at = 0; before && at < wanted->n; at++) {
+        if (before[at].st_info != 0) {
+            s->list[n++] = before[at];
         }
     }
     s->n = n;
+    mr_free(before);
+    return before != NULL;
 }
 
 /* Of those that begin together the largest comes first. */
@@ -140,30 +178,49 @@ static int open_file(const char *path) {
     return fd;
 }
 
-/* ---- Public ---- */
-bool mr_symbols_open(mr_symbols *s, const char *path, const mr_build *build) {
-    int fd = open_file(path);
-    if (fd < 0) {
+/* Names of those that are left alone: all of them are a hundred megabytes. Long ones are cut. */
+static bool load_names(mr_symbols *s, int fd) {
+    s->names = mr_zalloc(s->n + 1, sizeof *s->names);
+    for (size_t i = 0; s->names && i < s->n; i++) {
+        uint64_t at = s->list[i].st_name, left = s->names_size - at;
+        size_t size = left < MR_SYMBOL_NAME - 1 ? (size_t)left : MR_SYMBOL_NAME - 1;
+        if (!read_at(fd, s->names[i], size, (off_t)(s->names_at + at))) {
+            return false;
+        }
+    }
+    return s->names != NULL;
+}
+
+static bool load_wanted(mr_symbols *s, int fd, const mr_offsets *wanted) {
+    if (!load_sections(s, fd) || !load_list(s, fd) || !keep_wanted(s, wanted)) {
         return false;
     }
-    bool ok = (!build || is_same_build(build, fd)) && load_sections(s, fd) && load_list(s, fd);
-    close(fd);
-    if (!ok) {
-        mr_symbols_free(s);
-        return false;
-    }
-    keep_functions(s);
     if (s->n > 0) {
         qsort(s->list, s->n, sizeof *s->list, by_place);
     }
     drop_inner(s);
-    return true;
+    return load_names(s, fd);
+}
+
+/* ---- Public ---- */
+bool mr_symbols_open(mr_symbols *s, const char *path, const mr_build *build,
+                     const mr_offsets *wanted) {
+    int fd = open_file(path);
+    if (fd < 0) {
+        return false;
+    }
+    bool ok = (!build || is_same_build(build, fd)) && load_wanted(s, fd, wanted);
+    close(fd);
+    if (!ok) {
+        mr_symbols_free(s);
+    }
+    return ok;
 }
 
 void mr_symbols_free(mr_symbols *s) {
     mr_free(s->sections);
     mr_free(s->list);
-    mr_free(s->strings);
+    mr_free(s->names);
     *s = (mr_symbols){0};
 }
 
@@ -181,5 +238,5 @@ const char *mr_symbols_find(const mr_symbols *s, uint64_t offset, mr_range *wher
         return NULL;
     }
     *where = (mr_range){s->list[low - 1].st_value, end_of(s, &s->list[low - 1])};
-    return s->strings + s->list[low - 1].st_name;
+    return s->names[low - 1];
 }

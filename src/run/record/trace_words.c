@@ -43,7 +43,9 @@ static json_t *counts_json(const mr_counts *counts, bool cpus_own) {
 static json_t *usage_json(const mr_tracks *tracks) {
     json_t *array = json_array();
     for (int32_t i = 0; i < tracks->n; i++) {
-        json_array_append_new(array, counts_json(&tracks->list[i]->usage, false));
+        mr_counts usage;
+        mr_track_usage(tracks->list[i], &usage);
+        json_array_append_new(array, counts_json(&usage, false));
     }
     return array;
 }

@@ -38,7 +38,9 @@ static double check_rate(void) {
 
 mr_status mr_tracing_open(mr_loader *loader, const mr_options *options, mr_error *err) {
     uint32_t reads = loader->adapter.is_on ? loader->adapter.most.reads : options->reads_in_flight;
-    enum { OTHERS = 3 }; /* the consumer, the threads that speak with servers and with ranks */
+    /* The consumer, who speaks with servers; who speaks with ranks and reads for them, or who asks
+     * a fabric and offers to it. */
+    enum { OTHERS = 4 };
     int32_t most = OTHERS + (int32_t)options->threads + (int32_t)reads;
     uint32_t every = loader->morsel > 1 ? TIMED_OF_SMALL : 1;
     if (!mr_tracks_init(&loader->tracks, most, loader->pipeline->n_ops, every,
@@ -98,6 +100,10 @@ static json_t *setup_json(const mr_loader *loader) {
                      (json_int_t)loader->check_rate, "io", stats.io, "cpu", stats.cpu);
 }
 
+static json_t *classes_json(const mr_loader *loader, bool *lost) {
+    return loader->no_names ? json_array() : mr_loader_classes_of(loader, "", lost);
+}
+
 /* NULL: out of memory. Freed with mr_free, as jansson's texts are. */
 static char *header_text(const mr_loader *loader) {
     const mr_ticks *clock = &loader->tracks.clock;
@@ -109,9 +115,9 @@ static char *header_text(const mr_loader *loader) {
         "fingerprint", loader->pipeline->fingerprint, "dataset", loader->children.fingerprint,
         "seed", (json_int_t)loader->seed, "first_epoch", (json_int_t)loader->schedule.first_epoch,
         "started_monotonic_ns", (json_int_t)clock->start_ns, "started_unix_ns",
-        (json_int_t)clock->start_epoch, "pipeline", document, "setup", setup_json(loader), "ops",
-        ops_json(loader, &lost), "tracks", mr_trace_tracks(&loader->tracks, &lost), "classes",
-        mr_loader_classes_of(loader, "", &lost));
+        (json_int_t)clock->start_epoch, "pipeline", loader->no_names ? "" : document, "setup",
+        setup_json(loader), "ops", ops_json(loader, &lost), "tracks",
+        mr_trace_tracks(&loader->tracks, &lost), "classes", classes_json(loader, &lost));
     mr_free(document);
     header = mr_json_whole(header, lost);
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
@@ -138,7 +144,11 @@ static json_t *slowest_json(const mr_loader *loader) {
     json_t *array = json_array();
     for (int32_t i = 0; i < n; i++) {
         char name[512], safe[1024];
-        mr_children_name(&loader->children, slowest[i].sample, name, sizeof name);
+        if (loader->no_names) {
+            snprintf(name, sizeof name, "sample %lld", (long long)slowest[i].sample);
+        } else {
+            mr_children_name(&loader->children, slowest[i].sample, name, sizeof name);
+        }
         json_array_append_new(array, json_pack("{s:I, s:I, s:I, s:s}", "ns",
                                                (json_int_t)slowest[i].duration, "sample",
                                                (json_int_t)slowest[i].sample, "batch",
@@ -232,6 +242,26 @@ static json_t *servers_json(const mr_loader *loader) {
                      (json_int_t)f.narrowed, "width", (json_int_t)f.width);
 }
 
+/* Where the bytes of blocks came from. NULL where the source reads nothing. */
+static json_t *origins_json(const mr_loader *loader) {
+    mr_origin_stats origin = {.size = (uint32_t)sizeof origin};
+    json_t *array = mr_loader_n_origins(loader) > 0 ? json_array() : NULL;
+    for (int32_t i = 0; mr_loader_origin(loader, i, &origin) == MR_OK; i++) {
+        json_array_append_new(array,
+                              json_pack("{s:s, s:I, s:I, s:I}", "name", origin.name, "asked",
+                                        (json_int_t)origin.asked, "found", (json_int_t)origin.found,
+                                        "bytes", (json_int_t)origin.bytes));
+    }
+    return array;
+}
+
+/* What only some loaders have. */
+static void set_part(json_t *end, const char *name, json_t *part) {
+    if (part) {
+        json_object_set_new(end, name, part);
+    }
+}
+
 static char *end_text(const mr_loader *loader) {
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
@@ -241,14 +271,9 @@ static char *end_text(const mr_loader *loader) {
                   (json_int_t)stats.skipped, "bytes_read", (json_int_t)stats.bytes_read, "wait_ns",
                   (json_int_t)stats.wait_ns, "refused", (json_int_t)refused_samples(loader),
                   "whole_bytes", whole_json(loader), "slowest", slowest_json(loader));
-    json_t *stream = stream_json(loader);
-    if (stream) {
-        json_object_set_new(end, "stream", stream);
-    }
-    json_t *servers = servers_json(loader);
-    if (servers) {
-        json_object_set_new(end, "servers", servers);
-    }
+    set_part(end, "stream", stream_json(loader));
+    set_part(end, "servers", servers_json(loader));
+    set_part(end, "origins", origins_json(loader));
     int32_t *fused = fused_lengths(loader);
     mr_trace_end(end, &loader->tracks, loader->drain, fused);
     mr_free(fused);

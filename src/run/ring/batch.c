@@ -25,8 +25,26 @@ bool mr_batch_is_ragged(const mr_batch *batch, int32_t field) {
 }
 
 void *mr_batch_slot(mr_batch *batch, int32_t field, int64_t i) {
-    const mr_pool *pool = batch->pool;
-    return batch->block + pool->fields[field].offset + pool->fields[field].sample_bytes * (size_t)i;
+    return (unsigned char *)batch->arrays[field].data +
+           batch->pool->fields[field].sample_bytes * (size_t)i;
+}
+
+void mr_batch_borrow(mr_batch *batch, int32_t field, const mr_loan *loan) {
+    batch->loans[field] = *loan;
+    batch->arrays[field].data = loan->data;
+    batch->n_loans++;
+}
+
+void mr_batch_return(mr_batch *batch) {
+    for (int32_t f = 0; batch->n_loans > 0 && f < batch->pool->n_fields; f++) {
+        mr_loan *loan = &batch->loans[f];
+        if (loan->owner) {
+            batch->arrays[f].data = batch->block + batch->pool->fields[f].offset;
+            loan->give_back(loan->owner);
+            *loan = (mr_loan){0};
+            batch->n_loans--;
+        }
+    }
 }
 
 bool mr_batch_has(mr_batch *batch, int32_t field, int64_t i, const void *data) {

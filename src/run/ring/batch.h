@@ -7,6 +7,8 @@
 #ifndef MR_RUN_BATCH_H
 #define MR_RUN_BATCH_H
 
+#include <millrace/source.h>
+
 #include "plan/pipeline.h"
 
 typedef struct mr_pool mr_pool;
@@ -37,6 +39,14 @@ bool mr_batch_has(mr_batch *batch, int32_t field, int64_t i, const void *data);
 
 /* Where a dense field of a sample goes. */
 void *mr_batch_slot(mr_batch *batch, int32_t field, int64_t i);
+
+/* Whether the pool's batches may have memory that is not of its allocator. */
+bool mr_pool_borrows(const mr_pool *pool);
+
+/* A dense field of all samples lies in memory that is lent: its slots are there from now on. The
+ * batch gives it back when nobody holds the batch any more, or with mr_batch_return. */
+void mr_batch_borrow(mr_batch *batch, int32_t field, const mr_loan *loan);
+void mr_batch_return(mr_batch *batch);
 
 /* A piece of memory for a sample of a ragged field, or NULL. */
 void *mr_batch_piece(mr_batch *batch, int32_t field, int64_t i, const mr_type *type);

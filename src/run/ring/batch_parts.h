@@ -83,6 +83,8 @@ struct mr_batch {
     mr_hash128 digest;
     char digest_hex[33];
 
+    mr_loan *loans; /* one per field of samples: the memory that stands in for its own */
+    int32_t n_loans;
     mr_array *arrays;
     mr_ragged_part *parts; /* one per field too; empty where it is dense */
 };

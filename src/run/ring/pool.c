@@ -106,6 +106,10 @@ mr_status mr_pool_new(mr_pool **out, const mr_pool_config *config, mr_error *err
     return MR_OK;
 }
 
+bool mr_pool_borrows(const mr_pool *pool) {
+    return pool->allocator.alloc == mr_default_allocator.alloc && !pool->poison;
+}
+
 int64_t mr_pool_batch_bytes(const mr_pool *pool) {
     return (int64_t)pool->block_bytes;
 }
@@ -137,6 +141,7 @@ static void batch_destroy(mr_batch *batch) {
         mr_free(batch->parts[i].offsets);
         mr_free(batch->parts[i].shapes);
     }
+    mr_free(batch->loans);
     mr_free(batch->arrays);
     mr_free(batch->parts);
     mr_free(batch->samples);
@@ -212,7 +217,8 @@ static bool alloc_parts(mr_batch *batch) {
     size_t n = (size_t)pool->capacity;
     batch->arrays = mr_zalloc((size_t)pool->n_arrays, sizeof *batch->arrays);
     batch->parts = mr_zalloc((size_t)pool->n_arrays, sizeof *batch->parts);
-    bool ok = batch->arrays && batch->parts;
+    batch->loans = mr_zalloc((size_t)pool->n_fields + 1, sizeof *batch->loans);
+    bool ok = batch->arrays && batch->parts && batch->loans;
     batch->samples = mr_zalloc(n, sizeof *batch->samples);
     batch->sample_digests = mr_zalloc(n, sizeof *batch->sample_digests);
     if (ok && pool->block_bytes > 0) {
@@ -362,5 +368,6 @@ void mr_batch_unref(mr_batch *batch) {
             mr_batch_forget(batch, f); /* a batch given up before it was sealed */
         }
     }
+    mr_batch_return(batch);
     give_back(batch);
 }

@@ -128,7 +128,12 @@ static mr_status pick_substitute(mr_worker *worker, uint32_t epoch, int64_t posi
 static mr_status make_live(mr_worker *worker, mr_making *making, mr_chain_job *job, int64_t attempt,
                            mr_error *err) {
     mr_live_block live;
+    const uint64_t begun = mr_track_now(worker->track);
     MR_TRY(mr_live_fetch(worker->loader->live, &making->live, job->slot, attempt, &live, err));
+    if (live.waited < MR_SPAN_KINDS) {
+        mr_track_since(worker->track, (mr_span_kind)live.waited, begun, live.sample,
+                       job->batch_number, live.arrival.entry.size);
+    }
     job->sample = live.sample;
     job->identity = job->abroad = (mr_identity){.asked = false};
     job->block = &live.block;
@@ -163,28 +168,56 @@ static mr_status make_substitute(mr_worker *worker, mr_making *making, mr_chain_
     return make_without_readahead(worker, job, err);
 }
 
+/* The bad samples that were met, the one to be replaced first. Few samples are drawn again. */
+typedef struct bad_ones {
+    int64_t numbers[1 + 2 * MR_SUBSTITUTE_ATTEMPTS];
+    int32_t n;
+} bad_ones;
+
+static void add_bad(bad_ones *bad, int64_t number) {
+    for (int32_t i = 0; i < bad->n; i++) {
+        if (bad->numbers[i] == number) {
+            return;
+        }
+    }
+    bad->numbers[bad->n++] = number;
+}
+
+static void hint_at_others(const bad_ones *bad, mr_error *err) {
+    int32_t others = bad->n - 1;
+    if (others == 0) {
+        mr_hint(err, "there was no other sample to try in its place");
+    } else if (others == 1) {
+        mr_hint(err, "1 other sample tried in its place was bad too");
+    } else {
+        mr_hint(err, "%d other samples tried in its place were bad too", (int)others);
+    }
+}
+
 /* Tries other samples, chosen by the law, until one is good. */
 static mr_status substitute(mr_worker *worker, mr_making *making, mr_chain_job *job,
                             mr_error *first) {
     mr_loader *loader = worker->loader;
     int64_t bad = number_of(loader, job->child, job->sample);
+    bad_ones met = {.numbers = {bad}, .n = 1};
     uint32_t most = MR_SUBSTITUTE_ATTEMPTS * (has_blocks(loader, job->child) ? 2u : 1u);
     for (uint32_t attempt = 0; attempt < most && !mr_ring_is_stopped(&loader->ring); attempt++) {
         mr_error err = MR_ERROR_INIT;
         mr_status status = make_substitute(worker, making, job, attempt, &err);
-        int64_t good = number_of(loader, job->child, job->sample);
+        int64_t other = number_of(loader, job->child, job->sample);
         if (status == MR_OK) {
-            mr_batch_samples_mutable(making->batch)[job->slot] = good;
-            note_skip(loader, making, job->slot, bad, good, first);
+            mr_batch_samples_mutable(making->batch)[job->slot] = other;
+            note_skip(loader, making, job->slot, bad, other, first);
             return MR_OK;
         }
         if (!mr_is_samples_fault(&err)) {
-            name_sample(loader, good, &err);
+            name_sample(loader, other, &err);
             *first = err;
             return status;
         }
+        add_bad(&met, other);
     }
-    mr_hint(first, "%d other samples tried in its place were bad too", (int)most);
+    hint_at_others(&met, first);
     return first->code;
 }
 

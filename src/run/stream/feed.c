@@ -34,6 +34,7 @@ struct mr_feed {
     int64_t position; /* samples before it were taken */
     bool is_woken;    /* the reader need not rest */
     mr_feed_counts counts;
+    mr_news news; /* of the source, for the consumer to tell */
     mr_status failed;
     mr_error failure;
 };
@@ -116,6 +117,12 @@ static bool is_own(const mr_feed *feed, int32_t partition) {
     return !relay || mr_relay_is_mine(relay, partition);
 }
 
+/* Where other ranks are to hear of it, as long as they have taken in what they heard. */
+static bool may_tell(const mr_feed *feed, int32_t partition) {
+    return !feed->config.relay || !is_own(feed, partition) ||
+           mr_relay_may_tell(feed->config.relay, partition);
+}
+
 static bool push_entry(taking *t, const mr_entry *entry) {
     mr_held *held = mr_held_copy(entry, t->feed->pool);
     if (held && t->is_told) {
@@ -138,8 +145,10 @@ static void count_entry(taking *t, const mr_entry *entry) {
 static bool take_in(taking *t, const mr_entry *entry) {
     mr_feed *feed = t->feed;
     queue *q = &feed->queues[t->partition];
+    bool wanted =
+        may_tell(feed, t->partition); /* not with the lock, which the relay takes second */
     pthread_mutex_lock(&feed->lock);
-    bool wanted = has_room(feed, t->partition);
+    wanted = wanted && has_room(feed, t->partition);
     if (wanted) {
         int64_t end = end_of(feed, t->partition);
         t->no_memory = !push_missing(feed, q, entry->number < end ? entry->number : end) ||
@@ -235,7 +244,8 @@ static mr_status take_back(mr_feed *feed, int32_t partition, bool *any, mr_error
 }
 
 static bool wants_more(mr_feed *feed, int32_t partition) {
-    return has_room_now(feed, partition) || (feed->config.spill && is_own(feed, partition));
+    return (has_room_now(feed, partition) && may_tell(feed, partition)) ||
+           (feed->config.spill && is_own(feed, partition));
 }
 
 /* From the rank that reads the partition, or from the stream where that has left. */
@@ -309,7 +319,7 @@ static void rest(mr_feed *feed, int64_t nanoseconds) {
     pthread_mutex_unlock(&feed->lock);
 }
 
-/* Other ranks told of entries. */
+/* Other ranks told of entries, or took in what they were told. */
 static void wake(void *user) {
     mr_feed *feed = user;
     pthread_mutex_lock(&feed->lock);
@@ -326,6 +336,17 @@ static void note_failure(mr_feed *feed, mr_status status, const mr_error *err) {
     pthread_mutex_unlock(&feed->lock);
 }
 
+/* The consumer, who may be waiting, tells what the source said. */
+static void hand_over_news(mr_feed *feed) {
+    mr_news *news = feed->config.dataset->news;
+    if (news && news->n > 0) {
+        pthread_mutex_lock(&feed->lock);
+        mr_news_move(news, &feed->news);
+        pthread_cond_signal(&feed->came);
+        pthread_mutex_unlock(&feed->lock);
+    }
+}
+
 /* A source that has nothing is asked again after 0.5 ms, then more and more rarely. */
 static void *read_on(void *context) {
     enum { SOONEST = 500000, LATEST = 16000000 };
@@ -335,6 +356,7 @@ static void *read_on(void *context) {
         mr_error err = MR_ERROR_INIT;
         bool any = false;
         mr_status status = read_all(feed, &any, &err);
+        hand_over_news(feed);
         if (status < 0) {
             note_failure(feed, status, &err);
             break;
@@ -414,15 +436,28 @@ static mr_status look(const mr_feed *feed, int64_t before, mr_error *err) {
     return feed->failed < 0 ? feed->failed : MR_LATER;
 }
 
+/* Without the lock: a log may take its time. */
+static void tell_news(mr_feed *feed) {
+    if (feed->news.n > 0) {
+        mr_news news = feed->news;
+        feed->news.n = 0;
+        pthread_mutex_unlock(&feed->lock);
+        mr_news_tell(&news, feed->config.log);
+        pthread_mutex_lock(&feed->lock);
+    }
+}
+
 mr_status mr_feed_wait(mr_feed *feed, int64_t before, const struct timespec *moment,
                        mr_error *err) {
     bool in_time = true;
     pthread_mutex_lock(&feed->lock);
+    tell_news(feed);
     mr_status status = look(feed, before, err);
     while (status == MR_LATER && in_time) {
         in_time =
             moment ? pthread_cond_clockwait(&feed->came, &feed->lock, CLOCK_MONOTONIC, moment) == 0
                    : pthread_cond_wait(&feed->came, &feed->lock) == 0;
+        tell_news(feed);
         status = look(feed, before, err);
     }
     pthread_mutex_unlock(&feed->lock);

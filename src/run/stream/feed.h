@@ -32,7 +32,8 @@ typedef struct mr_feed_config {
     int64_t bytes;                          /* beyond that, as long as so many do not wait */
     mr_spill *spill;                        /* where the rest waits; NULL: in the stream */
     mr_relay *ranks;                        /* who tell when something came; NULL: none */
-    mr_relay *relay; /* ranks that read the other partitions; NULL: all are read here */
+    const mr_log *log; /* told of the source's news by who waits; may be NULL */
+    mr_relay *relay;   /* ranks that read the other partitions; NULL: all are read here */
 } mr_feed_config;
 
 /* mr_feed_close is due even if opening failed. */

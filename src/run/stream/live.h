@@ -14,6 +14,7 @@
 #include "run/stream/custom.h"
 #include "run/stream/extras.h"
 #include "run/stream/feed.h"
+#include "span/track.h"
 
 /* A sample of a step, as its rank makes it. */
 typedef struct mr_live_row {
@@ -57,6 +58,7 @@ typedef struct mr_live_config {
     const mr_policy *policy; /* NULL: none */
     const char *fabric; /* over which ranks read for each other; NULL: each reads all it needs */
     const mr_log *log;
+    mr_tracks *tracks; /* of the threads that speak with other ranks */
 } mr_live_config;
 
 /* mr_live_close is due even if opening failed. */
@@ -81,7 +83,8 @@ typedef struct mr_live_block {
     int64_t sample;
     const void *made; /* the sample as it is at the cache op; NULL: it is to be made */
     size_t made_size;
-    bool packs; /* it is wanted as it is there: mr_live_keep */
+    bool packs;     /* it is wanted as it is there: mr_live_keep */
+    int32_t waited; /* for its bytes: mr_span_kind, MR_SPAN_KINDS where they were there */
 } mr_live_block;
 mr_status mr_live_fetch(const mr_live *live, const mr_live_step *step, int64_t row, int64_t attempt,
                         mr_live_block *out, mr_error *err);
@@ -94,7 +97,9 @@ mr_status mr_live_delivered(mr_live *live, mr_live_step *step, mr_error *err);
 void mr_live_forget(mr_live_step *step);
 void mr_live_step_free(mr_live_step *step);
 
-int64_t mr_live_memory(const mr_live *live); /* bytes of entries at most, but those of open steps */
+/* Bytes of entries at most, but those of open steps: of a run of such a pipeline, where `bytes` of
+ * entries may wait. */
+int64_t mr_live_memory(const mr_pipeline *pipeline, int64_t batch, int64_t bytes);
 void mr_live_stats(const mr_live *live, mr_stream_stats *out);
 
 /* MR_OK, or that a rank was lost without which the run cannot go on. */

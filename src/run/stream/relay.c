@@ -69,6 +69,13 @@ size_t mr_relay_post(mr_relay *x, int32_t to, relay_kind kind, const mr_relay_re
     return bytes;
 }
 
+/* Of a letter that has just got its first record. */
+static void name_letter(const relay_peer *p, size_t bytes, int64_t sample) {
+    if (p->last && p->last->body.size == bytes) {
+        p->last->id = sample;
+    }
+}
+
 /* Takes the bytes over, unless there is no memory for a letter. */
 bool mr_relay_post_bytes(mr_relay *x, int32_t to, relay_kind kind, int64_t id,
                          mr_relay_bytes *body) {
@@ -132,9 +139,17 @@ static void send_row(mr_relay *x, const mr_relay_row *row, const mr_entry *entry
         return;
     }
     size_t bytes = mr_relay_post(x, row->rank, GIVEN, &where, fits ? entry : NULL);
+    name_letter(p, bytes, row->sample);
     p->given += (int64_t)bytes;
     x->counts.sent += fits;
     x->counts.bytes_out += fits ? (int64_t)bytes : 0;
+}
+
+static void note_read(mr_relay *x, uint64_t begun, const relay_job *job) {
+    if (x->config.reads && job->held) {
+        mr_track_since(x->config.reads, MR_SPAN_READ, begun, job->row.sample, MR_SPAN_NO_BATCH,
+                       job->held->entry.size);
+    }
 }
 
 static void finish(mr_relay *x, relay_job *job) {
@@ -149,6 +164,7 @@ static void finish(mr_relay *x, relay_job *job) {
 
 static void *read_for_others(void *context) {
     mr_relay *x = context;
+    mr_track *track = x->config.reads;
     pthread_mutex_lock(&x->lock);
     while (!x->stopping) {
         relay_job *job = x->first_job;
@@ -160,7 +176,9 @@ static void *read_for_others(void *context) {
         x->last_job = x->first_job ? x->last_job : &x->first_job;
         x->n_jobs--;
         pthread_mutex_unlock(&x->lock);
+        const uint64_t begun = track ? mr_track_now(track) : 0;
         job->held = read_entry(x, job->row.sample);
+        note_read(x, begun, job);
         pthread_mutex_lock(&x->lock);
         finish(x, job);
     }
@@ -213,7 +231,9 @@ static bool make_place(relay_told *t) {
     }
     if (ring) {
         mr_free(t->ring);
-        *t = (relay_told){.ring = ring, .room = room, .n = t->n, .end = t->end};
+        t->ring = ring;
+        t->room = room;
+        t->first = 0;
     }
     return ring != NULL;
 }
@@ -225,11 +245,33 @@ static bool is_near_enough(const mr_relay *x, int32_t partition, int64_t number)
     return number - (t->end > begin ? t->end : begin) <= MOST_MISSING;
 }
 
+/* A rank that has told of much is told once how much of it was taken in. */
+static void count_told(mr_relay *x, int32_t partition, int64_t bytes) {
+    relay_told *t = &x->told[partition];
+    int32_t reader = mr_relay_reader(x, partition);
+    t->taken += bytes;
+    if (t->taken - t->heard > mr_relay_told_most(x) / 4 && !x->peers[reader].left && !x->closing) {
+        const mr_relay_record where = {.place = partition};
+        const mr_entry taken = {.number = t->taken};
+        t->heard = t->taken;
+        (void)mr_relay_post(x, reader, HEARD, &where, &taken);
+    }
+}
+
 void mr_relay_take_told(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e) {
     bool known = r->place < x->config.merge.partitions && mr_relay_reader(x, r->place) == from &&
                  !(r->flags & MR_RECORD_NOT_HERE);
     relay_told *t = known ? &x->told[r->place] : NULL;
-    if (!t || e->number < t->end || x->peers[from].left) {
+    int64_t bytes = (int64_t)mr_relay_told_bytes(e);
+    if (!t || x->peers[from].left) {
+        return;
+    }
+    if (e->number < t->end) {
+        count_told(x, r->place, bytes);
+        return;
+    }
+    if (t->bytes + bytes > 2 * mr_relay_told_most(x)) {
+        mr_relay_lose(x, from, "it tells of more than it may");
         return;
     }
     if (!is_near_enough(x, r->place, e->number)) {
@@ -243,7 +285,25 @@ void mr_relay_take_told(mr_relay *x, int32_t from, const mr_relay_record *r, con
     }
     t->ring[(t->first + t->n++) & (t->room - 1)] = held;
     t->end = e->number + 1;
+    t->bytes += bytes;
     x->counts.told++;
+}
+
+static bool is_own(const mr_relay *x, int32_t partition) {
+    return partition < x->config.merge.partitions && mr_relay_is_mine(x, partition);
+}
+
+static relay_ahead *ahead_of(const mr_relay *x, int32_t partition, int32_t rank) {
+    int32_t own = partition - mr_relay_first(x, x->config.rank);
+    return &x->ahead[(size_t)own * (size_t)x->config.world + (size_t)rank];
+}
+
+/* Nobody has taken in more than it was told. */
+void mr_relay_take_heard(mr_relay *x, int32_t from, const mr_relay_record *r) {
+    relay_ahead *ahead = is_own(x, r->place) ? ahead_of(x, r->place, from) : NULL;
+    if (ahead && r->number > ahead->heard && r->number <= ahead->told) {
+        ahead->heard = r->number;
+    }
 }
 
 void mr_relay_listen(mr_relay *x, mr_relay_wake *wake, void *user) {
@@ -253,12 +313,27 @@ void mr_relay_listen(mr_relay *x, mr_relay_wake *wake, void *user) {
     pthread_mutex_unlock(&x->lock);
 }
 
+bool mr_relay_may_tell(mr_relay *x, int32_t partition) {
+    bool may = true;
+    pthread_mutex_lock(&x->lock);
+    for (int32_t r = 0; may && r < x->config.world; r++) {
+        const relay_ahead *ahead = ahead_of(x, partition, r);
+        may = r == x->config.rank || x->peers[r].left ||
+              ahead->told - ahead->heard < mr_relay_told_most(x);
+    }
+    pthread_mutex_unlock(&x->lock);
+    return may;
+}
+
 void mr_relay_tell(mr_relay *x, int32_t partition, const mr_entry *entry) {
     const mr_relay_record where = {.place = partition, .flags = MR_RECORD_AFAR};
+    int64_t sample = mr_merge_sample(&x->config.merge, partition, entry->number);
     pthread_mutex_lock(&x->lock);
     for (int32_t r = 0; r < x->config.world; r++) {
         if (r != x->config.rank && !x->peers[r].left) {
-            (void)mr_relay_post(x, r, TOLD, &where, entry);
+            size_t bytes = mr_relay_post(x, r, TOLD, &where, entry);
+            name_letter(&x->peers[r], bytes, sample);
+            ahead_of(x, partition, r)->told += (int64_t)bytes;
         }
     }
     pthread_mutex_unlock(&x->lock);
@@ -293,6 +368,9 @@ static void drop_told(mr_relay *x, int32_t partition) {
     mr_held *held = t->ring[t->first];
     t->first = (t->first + 1) & (t->room - 1);
     t->n--;
+    int64_t bytes = (int64_t)mr_relay_told_bytes(&held->entry);
+    t->bytes -= bytes;
+    count_told(x, partition, bytes);
     pthread_mutex_unlock(&x->lock);
     mr_held_release(held);
 }
@@ -510,7 +588,9 @@ mr_status mr_relay_open(mr_relay **out, const mr_relay_config *config, mr_error 
     init_locks(x);
     x->peers = mr_zalloc((size_t)config->world, sizeof *x->peers);
     x->told = mr_zalloc((size_t)config->merge.partitions, sizeof *x->told);
-    if (!x->peers || !x->told) {
+    int32_t own = mr_relay_first(x, config->rank + 1) - mr_relay_first(x, config->rank);
+    x->ahead = mr_zalloc((size_t)own * (size_t)config->world + 1, sizeof *x->ahead);
+    if (!x->peers || !x->told || !x->ahead) {
         return mr_fail_memory(err, (size_t)config->world * sizeof *x->peers);
     }
     return start(x, err);
@@ -571,6 +651,7 @@ void mr_relay_close(mr_relay *x) {
     }
     mr_free(x->peers);
     mr_free(x->told);
+    mr_free(x->ahead);
     pthread_mutex_destroy(&x->lock);
     pthread_cond_destroy(&x->mail);
     pthread_cond_destroy(&x->came);

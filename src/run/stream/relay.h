@@ -12,6 +12,10 @@
  * stream by whoever needs them; partitions of a rank that has left are read by all others. A rank
  * that dies is that over Redis, and an error over MPI, which cannot go on without it.
  *
+ * What a rank tells ahead of what others have taken in is bounded, for each partition by itself:
+ * there it reads no further until they say that they have (mr_relay_may_tell). So entries that
+ * one partition lacks never wait behind those of another.
+ *
  * One thread speaks with the others over a link (fabric/link.h), one reads what is wanted of
  * this rank and not in memory. */
 #ifndef MR_RUN_RELAY_H
@@ -21,6 +25,7 @@
 #include "run/read/dataset.h"
 #include "run/stream/held.h"
 #include "run/stream/relay_record.h"
+#include "span/track.h"
 
 typedef struct mr_relay mr_relay;
 
@@ -37,7 +42,8 @@ typedef struct mr_relay_config {
     const mr_dataset *dataset;
     mr_merge merge;
     int32_t rank, world;
-    int64_t lends; /* bytes of memory, to all other ranks together */
+    int64_t lends;            /* bytes of memory, to all other ranks together */
+    mr_track *speaks, *reads; /* (optional) of the threads that speak, and read for others */
     mr_relay_terms terms;
 } mr_relay_config;
 
@@ -53,11 +59,14 @@ bool mr_relay_is_mine(const mr_relay *relay, int32_t partition);
 bool mr_relay_is_here(mr_relay *relay, int32_t rank); /* false: it has left */
 
 /* ---- The feed's thread ---- */
-/* Somebody who is told when entries of others were told of; NULL: nobody any more. */
+/* Somebody who is told when entries of others were told of, or more may be told to them; NULL:
+ * nobody any more. */
 typedef void mr_relay_wake(void *user);
 void mr_relay_listen(mr_relay *relay, mr_relay_wake *wake, void *user);
 
-/* Tells the others of an entry that was read here. */
+/* Tells the others of an entry that was read here. mr_relay_may_tell: whether they have taken in
+ * enough of what they were told of this partition, which is this rank's. */
+bool mr_relay_may_tell(mr_relay *relay, int32_t partition);
 void mr_relay_tell(mr_relay *relay, int32_t partition, const mr_entry *entry);
 
 /* Gives what another rank told of, from number `number` on, until the sink takes no more; values

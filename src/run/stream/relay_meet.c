@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay_meet.c - the beginning: which link there is, and what ranks tell each other first. */
+#include "core/number.h"
 #include "run/stream/relay_parts.h"
 
 #include <millrace/millrace.h>
@@ -26,7 +27,7 @@ typedef struct hello {
 /* mpi?timeout=SECONDS; other words of it are for files (see peers.h). */
 static double seconds_of(const char *url) {
     const char *at = strstr(url, "timeout=");
-    double seconds = at ? strtod(at + strlen("timeout="), NULL) : 0;
+    double seconds = at ? mr_number_parse(at + strlen("timeout="), NULL) : 0;
     return seconds > 0 ? seconds : MEET_SECONDS;
 }
 

@@ -13,17 +13,31 @@
 #include "run/threads.h"
 #include "span/ticks.h"
 
-enum { RELAY_MAGIC = 0x314c524d, RELAY_CELLS = 1024, MOST_JOBS = 4096, MOST_MISSING = 1 << 22 };
+/* A new kind of letter is a new magic: ranks of another build would not understand it. */
+enum { RELAY_MAGIC = 0x324c524d, RELAY_CELLS = 1024, MOST_JOBS = 4096, MOST_MISSING = 1 << 22 };
 #define LETTER_BYTES ((size_t)256 << 10) /* from which a letter is closed */
 #define WINDOW_BYTES ((int64_t)32 << 20) /* that a rank was sent and has not taken yet */
 #define PARKED_BYTES (2 * WINDOW_BYTES)  /* of a rank's; words that nothing is sent come on top */
+#define TOLD_BYTES ((int64_t)64 << 20)   /* of records of all partitions, told and not taken in */
+#define TOLD_LEAST ((int64_t)128 << 10)  /* of one partition: two records of any size */
 
-typedef enum relay_kind { TOLD = 1, GIVEN, BEAT, BYE, BYE_TOO, LOST, KEEP, ASK, BACK } relay_kind;
+typedef enum relay_kind {
+    TOLD = 1,
+    GIVEN,
+    BEAT,
+    BYE,
+    BYE_TOO,
+    LOST,
+    KEEP,
+    ASK,
+    BACK,
+    HEARD /* records: the partition, and how many bytes told of it were taken in, as a number */
+} relay_kind;
 
 typedef struct relay_head {
     uint32_t magic, kind;
     int64_t number; /* of the letters to this rank: long ones are overtaken */
-    int64_t id;     /* of a chunk that is lent */
+    int64_t id;     /* of a chunk that is lent; else the sample that the first record is about */
     int64_t taken;  /* bytes that were given by it, and taken or dropped */
     uint64_t hash[2];
 } relay_head;
@@ -33,7 +47,8 @@ typedef struct relay_letter {
     struct relay_letter *next;
     relay_kind kind;
     int32_t peer;
-    int64_t id;
+    int64_t id;    /* see relay_head */
+    uint64_t sent; /* ticks */
     mr_relay_bytes body;
 } relay_letter;
 
@@ -43,6 +58,7 @@ typedef struct relay_early {
     relay_head head;
     void *body;
     size_t size;
+    uint64_t came; /* ticks */
 } relay_early;
 
 typedef struct relay_peer {
@@ -64,7 +80,14 @@ typedef struct relay_told {
     mr_held **ring;
     size_t room, first, n; /* room is a power of two, or 0 */
     int64_t end;           /* the number behind the last; 0: none came */
+    int64_t bytes;         /* of their records */
+    int64_t taken, heard;  /* bytes of those that were taken in, ever; as their reader knows */
 } relay_told;
+
+/* Bytes that a rank was told of a partition of this rank's; of these, that it took in. */
+typedef struct relay_ahead {
+    int64_t told, heard;
+} relay_ahead;
 
 /* What came for a row. */
 typedef struct relay_parked {
@@ -107,6 +130,7 @@ struct mr_relay {
     int32_t served;          /* the speaker's: the rank that the last letter went to */
     int32_t waiting;         /* workers */
     relay_told *told;        /* by partition */
+    relay_ahead *ahead;      /* by partition of this rank's and rank */
     relay_parked *parked[RELAY_CELLS];
     int64_t n_parked, passed;
     relay_job *first_job, **last_job, *found;
@@ -122,6 +146,12 @@ struct mr_relay {
     mr_relay_counts counts;
 };
 
+/* Of a partition's records, that its reader may be ahead of a rank. */
+static inline int64_t mr_relay_told_most(const mr_relay *x) {
+    int64_t own = TOLD_BYTES / x->config.merge.partitions;
+    return own > TOLD_LEAST ? own : TOLD_LEAST;
+}
+
 static inline double mr_relay_now(void) { /* seconds */
     return 1e-9 * (double)mr_monotonic_ns();
 }
@@ -133,6 +163,7 @@ size_t mr_relay_post(mr_relay *x, int32_t to, relay_kind kind, const mr_relay_re
 bool mr_relay_post_bytes(mr_relay *x, int32_t to, relay_kind kind, int64_t id,
                          mr_relay_bytes *body);
 void mr_relay_take_told(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e);
+void mr_relay_take_heard(mr_relay *x, int32_t from, const mr_relay_record *r);
 void mr_relay_take_given(mr_relay *x, int32_t from, const mr_relay_record *r, const mr_entry *e,
                          size_t bytes);
 void mr_relay_lose(mr_relay *x, int32_t who, const char *why);

@@ -13,6 +13,10 @@ static size_t rounded(size_t size) {
     return (size + 7) & ~(size_t)7;
 }
 
+size_t mr_relay_told_bytes(const mr_entry *entry) {
+    return rounded(sizeof(mr_relay_record) + entry->key_size);
+}
+
 static bool make_room(mr_relay_bytes *to, size_t more) {
     size_t room = to->room ? to->room : 4096;
     while (room < to->size + more) {

@@ -31,6 +31,9 @@ typedef struct mr_relay_bytes {
 size_t mr_relay_write(mr_relay_bytes *to, int64_t step, int32_t place, const mr_entry *entry,
                       bool afar);
 
+/* Bytes of a record whose value is afar. */
+size_t mr_relay_told_bytes(const mr_entry *entry);
+
 /* The next record, and the entry, whose key and value stay where they are; *at goes on. False: that
  * is none. The value of one that is afar is not NULL, and has no bytes. */
 bool mr_relay_read(const char **at, const char *end, mr_relay_record *record, mr_entry *entry);

@@ -9,6 +9,7 @@
 
 #include "core/hash.h"
 #include "core/memory.h"
+#include "core/philox.h"
 
 enum { EVENTS = 64, MOST_EARLY = 65536 };
 static const double CHECK_SECONDS = 0.2, BEAT_SECONDS = 1, LEAVE_SECONDS = 10, LEAVE_SERVERS = 1;
@@ -17,6 +18,20 @@ typedef struct rhythm {
     double checked, beaten;
     int64_t naps;
 } rhythm;
+
+/* ---- Spans ---- */
+static uint64_t now(const mr_relay *x) {
+    return x->config.speaks ? mr_track_now(x->config.speaks) : 0;
+}
+
+/* Of letters with records of samples; one span is about all of them, and named by the first. */
+static void note(const mr_relay *x, mr_span_kind kind, uint64_t begun, const relay_head *h,
+                 size_t bytes) {
+    bool is_about = (h->kind == TOLD || h->kind == GIVEN) && h->id >= 0 && h->id < MR_MAX_SAMPLES;
+    if (x->config.speaks && is_about) {
+        mr_track_since(x->config.speaks, kind, begun, h->id, MR_SPAN_NO_BATCH, bytes);
+    }
+}
 
 /* ---- What goes out ---- */
 /* Ranks take turns: much that goes to one keeps nobody waiting. */
@@ -50,6 +65,8 @@ static void forget_letter(mr_relay *x, relay_letter *l) {
         at = &(*at)->next;
     }
     if (*at) {
+        const relay_head head = {.kind = (uint32_t)l->kind, .id = l->id};
+        note(x, MR_SPAN_SEND, l->sent, &head, l->body.size);
         *at = l->next;
         mr_relay_free_letter(l);
     }
@@ -78,6 +95,7 @@ static bool send_letters(mr_relay *x) {
         head.hash[1] = hash.high;
         memcpy(message.head, &head, sizeof head);
         any = true;
+        l->sent = now(x);
         l->next = x->under_way;
         x->under_way = l;
         if (!x->class->send(x->link, &message, why)) {
@@ -106,6 +124,8 @@ static void take_records(mr_relay *x, int32_t from, const relay_head *h, const c
             mr_relay_take_told(x, from, &record, &entry);
         } else if (h->kind == LOST) {
             take_lost(x, from, record.place);
+        } else if (h->kind == HEARD) {
+            mr_relay_take_heard(x, from, &record);
         } else {
             mr_relay_take_given(x, from, &record, &entry, (size_t)(at - before));
         }
@@ -114,7 +134,7 @@ static void take_records(mr_relay *x, int32_t from, const relay_head *h, const c
         mr_relay_lose(x, from, "what it sent cannot be read");
     }
     pthread_cond_broadcast(&x->came);
-    if (h->kind == TOLD && x->wake) {
+    if ((h->kind == TOLD || h->kind == HEARD) && x->wake) {
         x->wake(x->wake_user);
     }
 }
@@ -130,7 +150,7 @@ static void read_letter(mr_relay *x, int32_t from, const relay_head *h, const vo
     }
     if (!whole) {
         mr_relay_lose(x, from, "what it sent is damaged");
-    } else if (h->kind == TOLD || h->kind == GIVEN || h->kind == LOST) {
+    } else if (h->kind == TOLD || h->kind == GIVEN || h->kind == LOST || h->kind == HEARD) {
         take_records(x, from, h, body, size);
     } else if (h->kind == KEEP) {
         mr_relay_take_loan(x, from, h->id, body, size);
@@ -166,7 +186,8 @@ static bool keep_early(mr_relay *x, const relay_head *h, const mr_link_message *
     bool fits = h->number - p->got < MOST_EARLY && !is_early(p, h->number);
     relay_early *e = fits ? mr_zalloc(1, sizeof *e) : NULL;
     if (e) {
-        *e = (relay_early){.next = p->early, .head = *h, .body = m->body, .size = m->size};
+        *e = (relay_early){
+            .next = p->early, .head = *h, .body = m->body, .size = m->size, .came = now(x)};
         p->early = e;
     } else {
         mr_relay_lose(x, m->peer, fits ? "no memory" : "its letters are numbered wrongly");
@@ -191,6 +212,7 @@ static void read_early(mr_relay *x, int32_t from) {
     for (relay_early *e; (e = take_early(p)) != NULL; mr_free(e)) {
         p->got++;
         read_letter(x, from, &e->head, e->body, e->size);
+        note(x, MR_SPAN_RECEIVE, e->came, &e->head, e->size);
         free(e->body);
     }
 }
@@ -201,6 +223,7 @@ static void take_message(mr_relay *x, const mr_link_message *m) {
     bool known = h.magic == RELAY_MAGIC && m->peer >= 0 && m->peer < x->config.world &&
                  m->peer != x->config.rank;
     bool kept = false;
+    const uint64_t came = now(x);
     pthread_mutex_lock(&x->lock);
     relay_peer *p = known ? &x->peers[m->peer] : NULL;
     if (p) {
@@ -209,6 +232,7 @@ static void take_message(mr_relay *x, const mr_link_message *m) {
     if (p && h.number == p->got) {
         p->got++;
         read_letter(x, m->peer, &h, m->body, m->size);
+        note(x, MR_SPAN_RECEIVE, came, &h, m->size);
         read_early(x, m->peer);
     } else if (p && h.number > p->got) {
         kept = keep_early(x, &h, m);

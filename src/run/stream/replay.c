@@ -100,16 +100,45 @@ static uint32_t world_of(const replay *r) {
     return world > 0 && world < UINT32_MAX ? (uint32_t)world : 1;
 }
 
-static mr_status open_run(replay *r, const char *folder, const mr_op_class *const *extra_ops,
-                          uint32_t threads, uint32_t rank, mr_error *err) {
-    mr_options options = MR_OPTIONS_INIT;
-    char *text = json_dumps(json_object_get(r->run, "pipeline"), 0);
+/* A host's functions cannot be in a journal: whoever has them must give them. */
+static bool lacks_functions(const json_t *pipeline, const mr_op_class *const *extra_ops) {
+    size_t i;
+    json_t *op;
+    for (; extra_ops && *extra_ops; extra_ops++) {
+        if (strcmp((*extra_ops)->name, "map") == 0) {
+            return false;
+        }
+    }
+    json_array_foreach(json_object_get(pipeline, "ops"), i, op) {
+        if (json_object_get(op, "map")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static mr_status parse_run(replay *r, const mr_op_class *const *extra_ops, mr_error *err) {
+    const json_t *pipeline = json_object_get(r->run, "pipeline");
+    char *text = json_dumps(pipeline, 0);
     if (!text) {
         return no_journal(err);
     }
+    if (lacks_functions(pipeline, extra_ops)) {
+        mr_fail(err, MR_E_NOT_FOUND, "the run had Python functions, which its journal has not");
+        mr_hint(err, "replay it in Python, with the run's pipeline: millrace.replay(journal, "
+                     "pipeline)");
+        free(text);
+        return MR_E_NOT_FOUND;
+    }
     mr_status status = mr_pipeline_parse(&r->pipeline, text, strlen(text), extra_ops, err);
     free(text);
-    MR_TRY(status);
+    return status;
+}
+
+static mr_status open_run(replay *r, const char *folder, const mr_op_class *const *extra_ops,
+                          uint32_t threads, uint32_t rank, mr_error *err) {
+    mr_options options = MR_OPTIONS_INIT;
+    MR_TRY(parse_run(r, extra_ops, err));
     options.threads = threads;
     options.seed = json_integer_value(json_object_get(r->run, "seed"));
     options.batch = json_integer_value(json_object_get(r->run, "batch"));

@@ -95,6 +95,7 @@
         run.stream && tile("entries", run.stream.entries, count(share(run.stream.entries, run.seconds)) + "/s", "entries of the stream" +
           (run.stream.behind >= 0 ? `, behind by ${count(run.stream.behind)}` : "") + (run.stream.left_out > 0 ? `, ${count(run.stream.left_out)} left out` : "") +
           (run.stream.spilled > 0 ? `, ${count(run.stream.spilled)} spilled` : "") + (run.stream.age_ns >= 0 ? `, the newest ${time(run.stream.age_ns * 1e-9)} old` : "")),
+        ...(run.origins || []).filter(o => o.asked > 0).map(o => tile(`origins.${o.name}`, o.bytes, bytes(o.bytes), `from ${o.name}`)),
         tile("spans", run.spans, count(run.spans), run.dropped ? `spans, ${count(run.dropped)} dropped` : "spans, none dropped")));
   };
 

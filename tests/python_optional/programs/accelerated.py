@@ -2,11 +2,12 @@
 """One rank under accelerate: loaders through prepare(), and through prepare_data_loader(), which
 builds a loader of its own from the attributes of ours."""
 import json
+import sys
 import warnings
 
 import accelerate
 import torch
-from accelerate.data_loader import prepare_data_loader
+from accelerate.data_loader import prepare_data_loader, skip_first_batches
 from accelerate.utils import gather_object
 
 import millrace as mr
@@ -35,16 +36,68 @@ def epochs_of(accelerator, loader):
     return found
 
 
+def values(loader):
+    return [(batch if hasattr(batch, "tolist") else batch["data"]).tolist() for batch in loader]
+
+
+def drop_in(seed=None):
+    return mr.torch.DataLoader(numbers, batch_size=4, shuffle=True, seed=seed)
+
+
+def skipped(accelerator):
+    """As accelerate's examples resume: the rest of an epoch, then the epochs behind it."""
+    whole, resumed = accelerator.prepare(drop_in(), drop_in())
+    found = {"whole": [values(whole) for _ in range(3)]}
+    resumed.set_epoch(1)
+    rest = accelerator.skip_first_batches(resumed, 2)
+    found["len"] = len(rest)
+    found["rest"] = [values(rest), values(resumed)]
+    kept = skip_first_batches(drop_in(), 2)  # of a loader that nobody holds any more
+    found["first"] = values(kept)
+    return found
+
+
+def saved(accelerator, folder):
+    """save_state() in the middle of an epoch; the drop-in by itself, a pipeline's loader after one line."""
+    def loaders():
+        native = mr.dataset(numbers).batch(8).loader(seed=1, to="torch")
+        accelerator.register_for_checkpointing(native)
+        return accelerator.prepare(native, drop_in(3))
+    found = {"whole": [], "rest": []}
+    for loader in loaders():
+        found["whole"].append(values(loader) + values(loader))
+    accelerator._custom_objects.clear()
+    accelerator._dataloaders.clear()
+    for loader in loaders():
+        values(loader)
+        for _, _ in zip(range(2), loader):
+            pass
+    accelerator.save_state(folder)
+    accelerator._custom_objects.clear()
+    accelerator._dataloaders.clear()
+    fresh = loaders()
+    accelerator.load_state(folder)
+    found["rest"] = [values(loader) for loader in fresh]
+    # As the examples do after load_state(): what was skipped already is not skipped twice
+    accelerator._custom_objects.clear()
+    accelerator._dataloaders.clear()
+    _, fresh = loaders()
+    accelerator.load_state(folder)
+    found["skipped"] = values(accelerator.skip_first_batches(fresh, 2)) + values(fresh)
+    return found
+
+
 def main():
     warnings.simplefilter("ignore")
     native = mr.dataset(numbers).batch(8).loader(seed=1, to="torch")
-    drop_in = mr.torch.DataLoader(numbers, batch_size=4, shuffle=True)
+    stand_in = drop_in()
     accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=4)
-    native, drop_in = accelerator.prepare(native, drop_in)
+    native, stand_in = accelerator.prepare(native, stand_in)
     rebuilt = prepare_data_loader(mr.torch.DataLoader(numbers, batch_size=4, shuffle=True),
                                   put_on_device=False)
-    found = {"drop_in": epochs_of(accelerator, drop_in), "native": epochs_of(accelerator, native),
+    found = {"drop_in": epochs_of(accelerator, stand_in), "native": epochs_of(accelerator, native),
              "rebuilt": epochs_of(accelerator, rebuilt)}
+    found["skipped"], found["saved"] = skipped(accelerator), saved(accelerator, sys.argv[1])
     every = gather_object([found])
     if accelerator.is_main_process:
         print(json.dumps(every))

@@ -47,21 +47,38 @@ class Trainer(transformers.Trainer):
         return loader(self.kind, False)
 
 
-def run(kind, folder):
+def trainer(kind, folder, **options):
     model = Model()
     made = Trainer(model=model, args=transformers.TrainingArguments(
-        folder, num_train_epochs=2, use_cpu=True, report_to=[], disable_tqdm=True, save_strategy="no",
-        logging_strategy="no"))
+        folder, num_train_epochs=2, use_cpu=True, report_to=[], disable_tqdm=True, logging_strategy="no",
+        **{"save_strategy": "no", **options}))
     made.kind = kind
+    return made, model
+
+
+def run(kind, folder):
+    made, model = trainer(kind, folder)
     steps = made.train().global_step
     trained, model.seen = model.seen, []
     made.evaluate()
     return {"steps": steps, "trained": trained, "evaluated": model.seen}
 
 
+def resumed(folder):
+    """What came after a checkpoint in the middle of each epoch, by the step it was made at."""
+    trainer("drop_in", folder, save_strategy="steps", save_steps=4)[0].train()
+    found = {}
+    for step in (4, 8):
+        made, model = trainer("drop_in", folder)
+        made.train(resume_from_checkpoint=f"{folder}/checkpoint-{step}")
+        found[step] = model.seen
+    return found
+
+
 def main():
     warnings.simplefilter("ignore")
     found = {kind: run(kind, sys.argv[1]) for kind in ("torch", "drop_in", "native")}
+    found["resumed"] = resumed(sys.argv[1])
     every = [None] * dist.get_world_size()
     dist.all_gather_object(every, found)
     if dist.get_rank() == 0:

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* far_limits.h - when what is asked of servers is given up. */
+#ifndef MR_IO_FAR_LIMITS_H
+#define MR_IO_FAR_LIMITS_H
+
+#include <millrace/types.h>
+
+/* When a task is given up. 0: 8, 600 and 20. MILLRACE_FAR_ATTEMPTS, ..._SECONDS and ..._STALL stand
+ * above them. */
+typedef struct mr_far_limits {
+    int64_t attempts; /* requests for it, at most */
+    int64_t seconds;  /* after these, none is sent again */
+    int64_t stall;    /* seconds without bytes after which a request has failed */
+} mr_far_limits;
+
+/* Holds for lines that this thread opens without limits of their own, until the next call: a source
+ * that is opened reads in many places, none of which knows the document. Gives what held before;
+ * NULL: nothing is said. */
+const mr_far_limits *mr_far_limits_hold(const mr_far_limits *limits);
+
+/* The environment's word, else that of `given`, else what holds for this thread, else ours. */
+mr_far_limits mr_far_limits_settle(const mr_far_limits *given);
+
+#endif
