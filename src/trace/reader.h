@@ -64,8 +64,9 @@ int64_t mr_trace_setup(const mr_trace *trace, const char *name);
 static inline bool mr_trace_is_sound(const mr_trace *trace, const mr_time_span *span) {
     bool about_op =
         span->kind == MR_SPAN_OP || span->kind == MR_SPAN_FUSED || span->kind == MR_SPAN_PART;
-    return span->kind < MR_SPAN_KINDS && (!about_op || span->op + span->n_ops <= trace->n_ops) &&
-           span->start < INT64_MAX / 2 && span->duration < INT64_MAX / 2;
+    bool has_op = span->op < trace->n_ops && span->op + span->n_ops <= trace->n_ops;
+    return span->kind < MR_SPAN_KINDS && (!about_op || has_op) && span->start < INT64_MAX / 2 &&
+           span->duration < INT64_MAX / 2;
 }
 
 #endif

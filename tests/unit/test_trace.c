@@ -15,6 +15,7 @@
 
 #include "run/loader.h"
 #include "span/ticks.h"
+#include "trace/page.h"
 #include "trace/summary.h"
 
 /* ---- An op that takes known time, and keeps the books itself ---- */
@@ -349,6 +350,55 @@ TEST_OF_CLOCKS(fused_ops_share_their_time) {
     fixture_remove(folder);
 }
 
+/* ---- Origins ---- */
+static char *text_of_trace(mr_trace_text_kind kind) {
+    mr_trace *trace = NULL;
+    char *text = NULL;
+    CHECK_INT(mr_trace_open(&trace, path, NULL), ==, MR_OK);
+    CHECK_INT(mr_trace_text(trace, kind, &text, NULL), ==, MR_OK);
+    mr_trace_close(trace);
+    return text;
+}
+
+static void check_origins(const mr_origin_stats *files) {
+    char wanted[128];
+    char *text = text_of_trace(MR_TRACE_JSON), *report = text_of_trace(MR_TRACE_REPORT);
+    json_t *summary = json_loads(text, 0, NULL);
+    const json_t *origin = json_array_get(json_object_get(summary, "origins"), 0);
+    CHECK_TEXT(json_string_value(json_object_get(origin, "name")), "files");
+    CHECK_INT(json_integer_value(json_object_get(origin, "found")), ==, files->found);
+    CHECK_INT(json_integer_value(json_object_get(origin, "bytes")), ==, files->bytes);
+    snprintf(wanted, sizeof wanted, "bytes by origin: files %.1f kB (60 of 60 blocks)\n",
+             (double)files->bytes * 1e-3);
+    CHECK_HAS(report, wanted);
+    json_decref(summary);
+    mr_free(text);
+    mr_free(report);
+}
+
+TEST(bytes_by_origin_in_trace_report_and_metrics) {
+    char *folder = fixture_photos(20), *metrics = NULL, wanted[128];
+    mr_options options = MR_OPTIONS_INIT;
+    mr_pipeline *pipeline = fusing_pipeline(folder);
+    mr_origin_stats files = {.size = (uint32_t)sizeof files};
+    options.trace = path;
+    mr_loader *loader = fixture_loader(pipeline, &options);
+    consume(loader, 0);
+    CHECK_INT(mr_loader_origin(loader, 0, &files), ==, MR_OK);
+    CHECK_INT(files.found, ==, 60);
+    CHECK(files.bytes > 1000);
+    CHECK_INT(mr_loader_metrics(loader, &metrics, NULL), ==, MR_OK);
+    snprintf(wanted, sizeof wanted, "millrace_origin_bytes_total{origin=\"files\"} %lld\n",
+             (long long)files.bytes);
+    CHECK_HAS(metrics, wanted);
+    CHECK_HAS(metrics, "millrace_origin_found_total{origin=\"files\"} 60\n");
+    mr_free(metrics);
+    mr_loader_close(loader);
+    check_origins(&files);
+    mr_pipeline_free(pipeline);
+    fixture_remove(folder);
+}
+
 /* ---- Files that are not whole ---- */
 static mr_status parse_copy(mr_trace **out, const char *bytes, size_t size, mr_error *err) {
     char *copy = malloc(size + 1);
@@ -439,22 +489,35 @@ TEST(damage_is_called_damage_and_where_it_is) {
     mr_free(bytes);
 }
 
-TEST(damaged_spans_are_counted_and_left_out) {
-    mr_trace_close(run_traced("{\"delay\": {}}", 1, 0));
-    char *bytes = NULL;
-    size_t size = 0;
+static void check_unsound(const char *bytes, size_t size) {
     mr_trace *trace = NULL;
     mr_summary s;
-    CHECK_INT(mr_file_load(path, 1 << 24, &bytes, &size, NULL), ==, MR_OK);
-    CHECK_INT(parse_copy(&trace, bytes, size, NULL), ==, MR_OK);
-    size_t first = (size_t)((const char *)trace->pieces[0].spans - trace->bytes);
-    mr_trace_close(trace);
-    bytes[first + offsetof(mr_time_span, kind)] = (char)200;
     CHECK_INT(parse_copy(&trace, bytes, size, NULL), ==, MR_OK);
     CHECK_INT(mr_summary_make(&s, trace, NULL), ==, MR_OK);
     CHECK_INT(s.unsound, ==, 1);
     mr_summary_free(&s);
     mr_trace_close(trace);
+}
+
+TEST(damaged_spans_are_counted_and_left_out) {
+    mr_trace_close(run_traced("{\"delay\": {}}", 1, 0));
+    char *bytes = NULL;
+    size_t size = 0;
+    mr_trace *trace = NULL;
+    CHECK_INT(mr_file_load(path, 1 << 24, &bytes, &size, NULL), ==, MR_OK);
+    CHECK_INT(parse_copy(&trace, bytes, size, NULL), ==, MR_OK);
+    size_t first = (size_t)((const char *)trace->pieces[0].spans - trace->bytes);
+    int32_t n_ops = trace->n_ops;
+    mr_trace_close(trace);
+    bytes[first + offsetof(mr_time_span, kind)] = (char)200;
+    check_unsound(bytes, size);
+    const uint8_t about_ops[] = {MR_SPAN_OP, MR_SPAN_FUSED, MR_SPAN_PART};
+    for (size_t i = 0; i < sizeof about_ops; i++) { /* the op after the last, and none of it */
+        bytes[first + offsetof(mr_time_span, kind)] = (char)about_ops[i];
+        bytes[first + offsetof(mr_time_span, n_ops)] = 0;
+        bytes[first + offsetof(mr_time_span, op)] = (char)n_ops;
+        check_unsound(bytes, size);
+    }
     mr_free(bytes);
 }
 
@@ -573,6 +636,26 @@ static int count_files(const char *folder) {
     }
     closedir(opened);
     return n;
+}
+
+/* Codecs that decline a file leave it to the next, as in a run: also where the first that is asked
+ * declines, and libjpeg is not there. */
+TEST(each_kind_of_photo_has_a_thumbnail) {
+    json_t *page = json_object();
+    json_t *slowest = json_pack("[{s:s, s:i}, {s:s, s:i}, {s:s, s:i}]", /* one for each codec */
+                                "name", "colour.jpg", "sample", 0, "name", "progressive.jpg",
+                                "sample", 1, "name", "colour.png", "sample", 2);
+    mr_error err = MR_ERROR_INIT;
+    mr_status status = mr_pictures_add(MR_TEST_DATA "/codecs", page, slowest, &err);
+    const json_t *thumbs = json_object_get(page, "thumbs");
+    if (status != MR_E_UNSUPPORTED) { /* which is without libpng */
+        CHECK_INT(status, ==, MR_OK);
+        CHECK(json_is_string(json_object_get(thumbs, "0")));
+        CHECK(json_is_string(json_object_get(thumbs, "1")));
+        CHECK(json_is_string(json_object_get(thumbs, "2")));
+    }
+    json_decref(slowest);
+    json_decref(page);
 }
 
 TEST(what_cannot_be_written_whole_leaves_nothing_behind) {
