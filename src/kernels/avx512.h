@@ -10,7 +10,7 @@
 
 #define AVX512                                                                                     \
     __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2,"             \
-                          "avx512vnni")))
+                          "avx512vnni,bmi2")))
 #define AVX512_INLINE static inline AVX512 __attribute__((always_inline))
 
 /* The first n of 64. */

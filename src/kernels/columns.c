@@ -67,17 +67,6 @@ static bool counts_up(const uint32_t *in, size_t n, uint32_t first) {
     return differ == 0;
 }
 
-#define GATHER(size)                                                                               \
-    static void gather_##size(void *out, const void *table, const uint32_t *index, size_t n) {     \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            memcpy((uint8_t *)out + i * (size),                                                    \
-                   (const uint8_t *)table + (size_t)index[i] * (size), size);                      \
-        }                                                                                          \
-    }
-GATHER(4)
-GATHER(8)
-GATHER(16)
-
 /* From the last cell on, until all before it are where they are to be. No branch: whether a cell is
  * valid is hard to guess. */
 #define SPREAD(size, type)                                                                         \
@@ -123,9 +112,6 @@ const mr_column_kernels mr_column_kernels_scalar = {
     .unpack_bits = unpack_bits,
     .largest = largest,
     .counts_up = counts_up,
-    .gather_4 = gather_4,
-    .gather_8 = gather_8,
-    .gather_16 = gather_16,
     .spread_4 = spread_4,
     .spread_8 = spread_8,
     .sum_32 = sum_32,

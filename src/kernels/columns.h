@@ -27,11 +27,6 @@ typedef struct mr_column_kernels {
     /* Whether they are first, first + 1 and so on. */
     bool (*counts_up)(const uint32_t *in, size_t n, uint32_t first);
 
-    /* out[i] = table[index[i]]: entries of 4, 8 and 16 bytes, whatever is in them. */
-    void (*gather_4)(void *out, const void *table, const uint32_t *index, size_t n);
-    void (*gather_8)(void *out, const void *table, const uint32_t *index, size_t n);
-    void (*gather_16)(void *out, const void *table, const uint32_t *index, size_t n);
-
     /* Numbers of 4 and 8 bytes stand at the beginning of n cells, one for each cell that is valid
      * (1; else 0): each goes to its cell, in place, and the other cells become zeros. */
     void (*spread_4)(void *cells, const uint8_t *valid, size_t n, size_t values);

@@ -127,34 +127,6 @@ AVX2 static bool counts_up(const uint32_t *in, size_t n, uint32_t first) {
            mr_column_kernels_scalar.counts_up(in + i, n - i, first + (uint32_t)i);
 }
 
-/* ---- Dictionaries. Offsets of the gather instruction are signed 32 bits: tables of up to 2^28
- * entries, which callers have by far. */
-AVX2 static void gather_4(void *out, const void *table, const uint32_t *index, size_t n) {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m256i at = _mm256_loadu_si256((const __m256i *)(index + i));
-        _mm256_storeu_si256((__m256i *)((uint8_t *)out + i * 4),
-                            _mm256_i32gather_epi32(table, at, 4));
-    }
-    mr_column_kernels_scalar.gather_4((uint8_t *)out + i * 4, table, index + i, n - i);
-}
-
-AVX2 static void gather_8(void *out, const void *table, const uint32_t *index, size_t n) {
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        __m128i at = _mm_loadu_si128((const __m128i *)(index + i));
-        _mm256_storeu_si256((__m256i *)((uint8_t *)out + i * 8),
-                            _mm256_i32gather_epi64((const long long *)table, at, 8));
-    }
-    mr_column_kernels_scalar.gather_8((uint8_t *)out + i * 8, table, index + i, n - i);
-}
-
-AVX2 static void gather_16(void *out, const void *table, const uint32_t *index, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        _mm_storeu_si128((__m128i *)out + i, _mm_loadu_si128((const __m128i *)table + index[i]));
-    }
-}
-
 /* ---- Running sums: within each half, then across ---- */
 AVX2 static uint32_t sum_32(uint32_t *value, size_t n, uint32_t step, uint32_t start) {
     const __m256i steps = _mm256_set1_epi32((int32_t)step);
@@ -283,9 +255,6 @@ const mr_column_kernels mr_column_kernels_avx2 = {
     .unpack_bits = unpack_bits,
     .largest = largest,
     .counts_up = counts_up,
-    .gather_4 = gather_4,
-    .gather_8 = gather_8,
-    .gather_16 = gather_16,
     .spread_4 = spread_4,
     .spread_8 = spread_8,
     .sum_32 = sum_32,

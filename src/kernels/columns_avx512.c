@@ -117,18 +117,21 @@ AVX512 static void unpack_64(uint64_t *out, const uint8_t *in, const uint8_t *in
     _mm512_mask_storeu_epi64(out + i, (__mmask8)first_64(n - i), rest);
 }
 
+/* Levels of columns with some nulls are runs of some dozens of bits: those go by eight. */
 AVX512 static void unpack_bits(uint8_t *out, const uint8_t *in, size_t n) {
     const __m512i one = _mm512_set1_epi8(1);
     size_t i = 0;
-    uint64_t bits = 0;
     for (; i + 64 <= n; i += 64) {
+        uint64_t bits;
         memcpy(&bits, in + i / 8, sizeof bits);
         _mm512_storeu_si512(out + i, _mm512_maskz_mov_epi8(bits, one));
     }
-    if (i < n) {
-        bits = 0;
-        memcpy(&bits, in + i / 8, (n - i + 7) / 8);
-        _mm512_mask_storeu_epi8(out + i, first_64(n - i), _mm512_maskz_mov_epi8(bits, one));
+    for (; i + 8 <= n; i += 8) {
+        uint64_t eight = _pdep_u64(in[i / 8], 0x0101010101010101u);
+        memcpy(out + i, &eight, sizeof eight);
+    }
+    for (; i < n; i++) {
+        out[i] = in[i / 8] >> i % 8 & 1;
     }
 }
 
@@ -140,25 +143,6 @@ AVX512 static uint32_t largest(const uint32_t *in, size_t n) {
     }
     __m512i rest = _mm512_maskz_loadu_epi32((__mmask16)first_64(n - i), in + i);
     return _mm512_reduce_max_epu32(_mm512_max_epu32(found, rest));
-}
-
-/* ---- Dictionaries ---- */
-AVX512 static void gather_4(void *out, const void *table, const uint32_t *index, size_t n) {
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        __m512i at = _mm512_loadu_si512(index + i);
-        _mm512_storeu_si512((uint8_t *)out + i * 4, _mm512_i32gather_epi32(at, table, 4));
-    }
-    mr_column_kernels_scalar.gather_4((uint8_t *)out + i * 4, table, index + i, n - i);
-}
-
-/* Of 8 bytes eight at once take longer than four. */
-static void gather_8(void *out, const void *table, const uint32_t *index, size_t n) {
-    mr_column_kernels_avx2.gather_8(out, table, index, n);
-}
-
-static void gather_16(void *out, const void *table, const uint32_t *index, size_t n) {
-    mr_column_kernels_avx2.gather_16(out, table, index, n);
 }
 
 static bool counts_up(const uint32_t *in, size_t n, uint32_t first) {
@@ -295,9 +279,6 @@ const mr_column_kernels mr_column_kernels_avx512 = {
     .unpack_bits = unpack_bits,
     .largest = largest,
     .counts_up = counts_up,
-    .gather_4 = gather_4,
-    .gather_8 = gather_8,
-    .gather_16 = gather_16,
     .spread_4 = spread_4,
     .spread_8 = spread_8,
     .sum_32 = sum_32,

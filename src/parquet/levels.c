@@ -114,6 +114,35 @@ static uint8_t *list_validity(mr_pq_chunk_state *state, int32_t depth, int64_t r
     return vector->list_valid[depth];
 }
 
+/* How many of them are 1. Sums of bytes are kept apart while none can overflow. */
+static int64_t count_ones(const uint8_t *flags, int64_t n) {
+    enum { WIDTH = 64, ROUND = 255 * WIDTH };
+    int64_t ones = 0, i = 0;
+    while (n - i >= WIDTH) {
+        uint8_t sums[WIDTH] = {0};
+        int64_t end = n - i < ROUND ? n - WIDTH : i + ROUND - WIDTH;
+        for (; i <= end; i += WIDTH) {
+            for (int k = 0; k < WIDTH; k++) {
+                sums[k] = (uint8_t)(sums[k] + flags[i + k]);
+            }
+        }
+        for (int k = 0; k < WIDTH; k++) {
+            ones += sums[k];
+        }
+    }
+    for (; i < n; i++) {
+        ones += flags[i];
+    }
+    return ones;
+}
+
+/* Levels become flags: whether a cell has a value. With one level they are that already. */
+static void levels_to_flags(uint8_t *levels, int64_t n, int32_t most) {
+    for (int64_t i = 0; most > 1 && i < n; i++) {
+        levels[i] = levels[i] == most;
+    }
+}
+
 static mr_status flat_levels(mr_pq_chunk_state *state, const mr_pq_levels *l, int64_t n,
                              mr_pq_added *out) {
     int32_t most = state->column->max_def;
@@ -132,13 +161,9 @@ static mr_status flat_levels(mr_pq_chunk_state *state, const mr_pq_levels *l, in
     }
     valid += vector->n_cells;
     MR_TRY(read_levels(state, l->def, l->def_encoding, most, valid, n));
-    int64_t defined = 0;
-    for (int64_t i = 0; i < n; i++) {
-        valid[i] = valid[i] == most;
-        defined += valid[i];
-    }
-    vector->n_nulls += n - defined;
-    out->values = defined;
+    levels_to_flags(valid, n, most);
+    out->values = count_ones(valid, n);
+    vector->n_nulls += n - out->values;
     return MR_OK;
 }
 

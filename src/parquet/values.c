@@ -17,8 +17,27 @@ mr_status mr_pq_damaged(mr_pq_chunk_state *state, int32_t encoding) {
 }
 
 /* ---- PLAIN ---- */
+/* Strings that are all of the first one's length lie where that says: none waits for the length of
+ * the one before. false: they are not, and `out` is not to be used. */
+static bool even_strings(mr_pq_bytes bytes, mr_pq_bytes *out, int64_t n) {
+    uint32_t size = n > 0 && bytes.size >= 4 ? mr_pq_load_u32(bytes.data) : 0, differ = 0;
+    size_t step = (size_t)size + 4, whole;
+    if (__builtin_mul_overflow((size_t)n, step, &whole) || whole != bytes.size) {
+        return false;
+    }
+    const uint8_t *at = bytes.data;
+    for (int64_t i = 0; i < n; i++, at += step) {
+        differ |= mr_pq_load_u32(at) ^ size;
+        out[i] = (mr_pq_bytes){at + 4, size};
+    }
+    return differ == 0;
+}
+
 static bool plain_strings(mr_pq_bytes bytes, mr_pq_bytes *out, int64_t n) {
     const uint8_t *at = bytes.data, *end = at + bytes.size;
+    if (even_strings(bytes, out, n)) {
+        return true;
+    }
     for (int64_t i = 0; i < n; i++) {
         if (end - at < 4) {
             return false;
@@ -56,24 +75,39 @@ static bool plain(const mr_pq_chunk_state *state, mr_pq_bytes bytes, void *out, 
 }
 
 /* ---- Dictionaries ---- */
+/* Two indices are loaded at once: one by one they take as many loads as the entries. The gather
+ * instructions of AVX2 and AVX-512 take 1.5 to 2 times as long as this. */
+static inline __attribute__((always_inline)) void
+look_up_width(uint8_t *out, const uint8_t *table, const uint32_t *index, size_t n, size_t width) {
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4, out += 4 * width) {
+        uint64_t two, next;
+        memcpy(&two, index + i, sizeof two);
+        memcpy(&next, index + i + 2, sizeof next);
+        memcpy(out, table + (uint32_t)two * width, width);
+        memcpy(out + width, table + (two >> 32) * width, width);
+        memcpy(out + 2 * width, table + (uint32_t)next * width, width);
+        memcpy(out + 3 * width, table + (next >> 32) * width, width);
+    }
+    for (; i < n; i++, out += width) {
+        memcpy(out, table + index[i] * width, width);
+    }
+}
+
 static void look_up(const mr_pq_chunk_state *state, uint8_t *out, const uint32_t *index, size_t n) {
-    const mr_column_kernels *kernels = state->decoder->kernels;
     const uint8_t *table = state->dictionary;
-    size_t width = state->width;
-    switch (width) {
+    switch (state->width) {
     case 4:
-        kernels->gather_4(out, table, index, n);
+        look_up_width(out, table, index, n, 4);
         break;
     case 8:
-        kernels->gather_8(out, table, index, n);
+        look_up_width(out, table, index, n, 8);
         break;
     case 16:
-        kernels->gather_16(out, table, index, n);
+        look_up_width(out, table, index, n, 16);
         break;
     default:
-        for (size_t i = 0; i < n; i++) {
-            memcpy(out + i * width, table + index[i] * width, width);
-        }
+        look_up_width(out, table, index, n, state->width);
     }
 }
 

@@ -194,6 +194,25 @@ static mr_pick pick_at(const open_epoch *epoch, const mr_course *course, int64_t
         .sample = sample, .block = at->block, .visit = place + lane, .epoch = epoch->table.epoch};
 }
 
+/* Of rows that stay in the source's order and all take part, those of a block follow each other. */
+static void take_in_order(const open_epoch *epoch, const mr_course *course, int32_t k,
+                          int64_t first, int64_t count, mr_pick *picks, int64_t stride) {
+    const lane_window *lane = &epoch->lanes[k];
+    const mr_course_place *places = epoch->table.places;
+    int64_t place = lane->window.first_place + lane->near[first >> lane->shift];
+    int64_t row = lane->window.first_row + first, end = row + count;
+    while (row < end) {
+        while (places[place + 1].row <= row) {
+            place++;
+        }
+        mr_pick pick = pick_at(epoch, course, place, row, k);
+        int64_t until = places[place + 1].row < end ? places[place + 1].row : end;
+        for (; row < until; row++, pick.sample++, picks += stride) {
+            *picks = pick;
+        }
+    }
+}
+
 /* `count` rows of the lane's window, from its `first` on, to every `stride`-th pick. A visit's
  * number is its place plus its lane: the place of a lane's first visit is that of the last of the
  * lane before, or a later one, so no two visits share a number. */
@@ -202,6 +221,10 @@ static void take_rows(const open_epoch *epoch, const mr_course *course, int32_t 
     const lane_window *lane = &epoch->lanes[k];
     const mr_course_place *places = epoch->table.places;
     int64_t rows[CHUNK];
+    if (!lane->order.shuffle && course->plain && !course->config.selection) {
+        take_in_order(epoch, course, k, first, count, picks, stride);
+        return;
+    }
     for (int64_t done = 0; done < count;) {
         int64_t n = count - done < CHUNK ? count - done : CHUNK;
         mr_order_list(&lane->order, first + done, n, rows);

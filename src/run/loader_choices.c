@@ -117,10 +117,21 @@ static int64_t reads_ahead(const mr_loader *loader, uint32_t reads_in_flight) {
     return mr_children_are_far(&loader->children) && reads < FAR_AHEAD ? FAR_AHEAD : reads;
 }
 
-/* Enough samples in the making to keep every worker and every read busy, but never less than two
- * batches (one can fill while the other ends) and, by default, within a gigabyte beyond that. */
+/* Never less than two batches: one can fill while the other ends. Of small ones more, since a worker
+ * that is woken for each of them does little else: as many as take 16 MB, up to 32. Of a stream up
+ * to 16: those ahead do not know yet what the program reports of its samples. */
+static int64_t least_depth(const mr_loader *loader, int64_t batch_bytes) {
+    enum { SMALL_BATCH = 1 << 20, SMALL_BATCHES = 16 << 20, MOST = 32, MOST_OF_STREAM = 16 };
+    if (batch_bytes <= 0 || batch_bytes > SMALL_BATCH) {
+        return 2;
+    }
+    int64_t most = loader->pipeline->is_stream ? MOST_OF_STREAM : MOST, whole = SMALL_BATCHES / batch_bytes;
+    return whole < most ? whole : most;
+}
+
+/* Enough samples in the making to keep every worker and every read busy, and by default within a
+ * gigabyte beyond the least. */
 int64_t mr_loader_choose_depth(const mr_loader *loader, const mr_options *options) {
-    enum { SMALL_BATCH = 1 << 20 };
     int64_t share = mr_loader_share(loader);
     int64_t wanted = 2 * (int64_t)options->threads * loader->morsel;
     int64_t reads =
@@ -130,7 +141,7 @@ int64_t mr_loader_choose_depth(const mr_loader *loader, const mr_options *option
     int64_t bytes = mr_pool_batch_bytes(loader->pool);
     int64_t affordable = bytes > 0 ? 1000000000 / bytes : depth;
     depth = depth < affordable ? depth : affordable;
-    int64_t least = bytes > 0 && bytes <= SMALL_BATCH ? 16 : 2; /* see mr_ring_open */
+    int64_t least = least_depth(loader, bytes);
     depth = depth > least ? depth : least;
     return options->batches_ahead ? options->batches_ahead : depth;
 }

@@ -6,11 +6,11 @@
 
 /* What a sample from a store takes besides the checking of its bytes: to find it, to go from one to
  * the next, and what shows in neither: the thread that reads ahead asks the store first (1.5 us),
- * and later ops wait for bytes that no cache of the CPU holds. A run that has a store already has
- * part of this in its own times. Bytes are checked at a rate that the run measured; a trace that
- * does not tell it gets a modest one. */
-static const double find_seconds = 2e-6, next_seconds = 7e-6, beside_seconds = 22e-6,
-                    beside_again_seconds = 10e-6;
+ * and later ops wait for bytes that no cache of the CPU holds, the longer the more there are. A run
+ * that has a store already has part of this in its own times. Bytes are checked at a rate that the
+ * run measured; a trace that does not tell it gets a modest one. */
+static const double find_seconds = 2e-6, next_seconds = 7e-6, beside_seconds = 12e-6,
+                    beside_byte_seconds = 25e-12, beside_again_seconds = 10e-6;
 static const double usual_check_rate = 5e9;
 
 /* Waiting that happens while a sample is being made. */
@@ -221,7 +221,8 @@ bool mr_model_cached(const mr_figures *f, int32_t ops, mr_cached *out) {
         cache < 0 ? f->ops[n - 1].passed_on : 0; /* a cache that is there counts it */
     double next = f->read_seconds > 0 ? next_seconds : 0;
     *out = (mr_cached){n, bytes, saved, hit_time(f, bytes, passed_on) + next, 0};
-    double beside = cache >= 0 ? beside_again_seconds : beside_seconds;
+    double beside =
+        cache >= 0 ? beside_again_seconds : beside_seconds + bytes * beside_byte_seconds;
     out->rate = rate_with(f, less, out->added, f->read_seconds > 0 ? beside : 0);
     return true;
 }
