@@ -29,7 +29,7 @@ PAPER = {  # strategy by strategy: samples/s cold, warm
     "cv2_jpg": [(88, 302), (288, 308), (64, 198), (1571, 2541), (643, 2044)],
     "cv2_png": [(15, 18), (21, 21), (73, 208), (1786, 3285), (631, 2201)],
     "nlp": [(6, 5), (6, 6), (251, 252), (1726, 1764), (131, 138)],
-    "nilm": [(42, 43), (55, 55), (9053, 9890)],
+    "nilm": [(42, 43), (55, 55), None, (9053, 9890)],
     "mp3": [(37, 188), None, (205, 210), (5220, 8429)],
     "flac": [(15, 38), None, (47, 47), (1436, 5989)],
 }
@@ -38,7 +38,7 @@ CUTS = {"cv": ["source", "decode_image", "resize", "normalize"],
         "cv2_jpg": ["source", "decode_image", "resize", "normalize"],
         "cv2_png": ["source", "decode_image", "resize", "normalize"],
         "nlp": ["source", "extract_text", "bpe_encode", "embedding_lookup"],
-        "nilm": ["source", "cusum"],
+        "nilm": ["source", "power", "cusum"],
         "mp3": ["source", "decode_audio", "mel_spectrogram"],
         "flac": ["source", "decode_audio", "mel_spectrogram"]}
 WINNERS = {"cv": "resize", "cv2_jpg": "resize", "cv2_png": "resize", "nlp": "bpe_encode", "nilm": "cusum",

@@ -137,7 +137,7 @@ typedef struct course {
     uint32_t threads, reads;
     int64_t world;
     int64_t epochs;
-    int64_t least; /* samples that a run over blocks takes; 0: as many as come in its time */
+    int64_t epoch; /* samples of one, which a run over blocks takes whole; 0: it need not */
     const char *trace;
     bool digest;
 } course;
@@ -177,38 +177,56 @@ typedef struct run_figures {
     double rate, first_batch_seconds;
 } run_figures;
 
-/* Blocks that come before the first batch are not waited for in vain, since later batches have rows
- * of them: a clock that started behind them would count these twice, and one that stopped before
- * the rows of all of them came would leave these out. */
 static bool reads_blocks(const mr_loader *loader) {
     mr_stats stats = {.size = (uint32_t)sizeof stats};
     mr_loader_stats(loader, &stats);
     return stats.blocks_bound > 0;
 }
 
-/* Batches that were made ahead while nobody took any would count for too much: the clock starts
- * after a quarter of the time, or with the first read where there are blocks. */
+/* When the clock starts and stops. Batches that were made ahead while nobody took any would count
+ * for too much: it starts after a quarter of the time. Where there are blocks, some are read ahead
+ * of the rows that are counted: it starts with the second epoch and stops with the end of one,
+ * when as many are ahead. */
+typedef struct watch {
+    double seconds, first, start, now;
+    int64_t epoch; /* samples of one; 0: epochs do not matter */
+    int64_t before, samples, batches;
+} watch;
+
+static bool is_started(const watch *w) {
+    return w->start > 0;
+}
+
+static void count_batch(watch *w) {
+    w->now = mr_clock();
+    w->first = w->first > 0 ? w->first : w->now;
+    w->batches += is_started(w);
+    bool warm = w->epoch > 0 ? w->before >= w->epoch : w->now - w->first >= 0.25 * w->seconds;
+    w->start = is_started(w) || !warm ? w->start : w->now;
+}
+
+static bool is_over(const watch *w, int64_t taken) {
+    bool whole = w->epoch == 0 || w->samples / w->epoch > (w->samples - taken) / w->epoch;
+    return is_started(w) && w->batches >= 2 && w->now - w->start >= 0.75 * w->seconds && whole;
+}
+
 static mr_status run_for(const mr_lab *lab, const mr_pipeline *pipeline, const course *c,
                          double seconds, run_figures *out, mr_error *err) {
     mr_loader *loader = NULL;
-    int64_t before = 0, samples = 0, batches = 0;
-    double opened = mr_clock(), first = 0, start = 0, now = 0;
+    watch w = {.seconds = seconds};
+    double opened = mr_clock();
     mr_status status = open_course(lab, pipeline, c, &loader, err);
-    if (status == MR_OK && reads_blocks(loader)) {
-        start = mr_clock();
-    }
-    int64_t least = start > 0 ? c->least : 0;
-    while (status == MR_OK &&
-           (batches < 2 || now - start < 0.75 * seconds || start == 0 || samples < least)) {
-        status = take(lab, loader, start > 0 ? &samples : &before, err);
-        now = mr_clock();
-        first = first > 0 ? first : now;
-        batches += start > 0;
-        start = start > 0 || now - first < 0.25 * seconds ? start : now;
+    w.epoch = status == MR_OK && reads_blocks(loader) ? c->epoch : 0;
+    for (bool over = false; status == MR_OK && !over;) {
+        int64_t taken = 0;
+        status = take(lab, loader, &taken, err);
+        *(is_started(&w) ? &w.samples : &w.before) += taken;
+        count_batch(&w);
+        over = is_over(&w, taken);
     }
     mr_loader_close(loader);
     if (status == MR_OK) {
-        *out = (run_figures){(double)samples / (now - start), first - opened};
+        *out = (run_figures){(double)w.samples / (w.now - w.start), w.first - opened};
     }
     return status == MR_END ? mr_fail(err, MR_E_INTERNAL, "the run ended early") : status;
 }
@@ -518,7 +536,7 @@ void mr_trial_round(mr_lab *lab, mr_trial *trial) {
                       .reads = trial->figures.reads,
                       .world = trial->world,
                       .epochs = MANY_EPOCHS,
-                      .least = lab->subset};
+                      .epoch = lab->subset};
     double seconds = lab->seconds / lab->rounds;
     if (!trial->pipeline || trial->n_rates == MR_ROUNDS_MAX) {
         return;
