@@ -188,6 +188,17 @@ TEST(what_is_seen_is_promised_no_longer) {
     close_rig();
 }
 
+/* What is given back may be another thread's at once. */
+TEST(goods_that_were_not_shown_are_not_touched_once_they_are_given_back) {
+    open_rig("mpi?linger=0");
+    goods *g = mr_node_take(&one, RIG_SIZE);
+    *g = (goods){.references = 1, .is_common = true, .size = RIG_SIZE};
+    mr_node_drop(&one, g);
+    CHECK_INT(g->references, ==, 1);
+    CHECK(mr_node_take(&one, RIG_SIZE) == g);
+    close_rig();
+}
+
 TEST(who_does_not_map_neither_looks_nor_shows) {
     open_rig("mpi?linger=0&map=0");
     int64_t item = rig_owned_by(&rig, 1, 0), own = rig_owned_by(&rig, 0, 0);

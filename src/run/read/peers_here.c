@@ -97,8 +97,7 @@ static goods *read_goods(mr_peers *x, int64_t item, const mr_dataset *dataset, i
     }
     if (g) {
         if (read_extents(extents, n, g, &ignored) < 0) {
-            mr_node_give_back(x, g);
-            mr_goods_release(g);
+            mr_node_drop(x, g);
             g = NULL;
         } else {
             g->hash = mr_hash(mr_goods_bytes(g), size);
@@ -242,9 +241,10 @@ void mr_peers_keep_record(mr_peers *x, int64_t item, goods *g) {
     }
     pthread_mutex_unlock(&x->lock);
     if (!kept && shown != g) {
-        mr_node_give_back(x, shown);
+        mr_node_drop(x, shown);
+    } else {
+        mr_goods_release(shown);
     }
-    mr_goods_release(shown);
 }
 
 void mr_peers_keep_copy(mr_peers *x, int64_t item, goods *g) {

@@ -102,13 +102,15 @@ goods *mr_node_take(mr_peers *x, size_t size) {
     return at ? (goods *)(void *)(at + TAG_ROOM) : NULL;
 }
 
-/* What was taken and was not shown. */
-void mr_node_give_back(mr_peers *x, goods *g) {
-    if (g->is_common) {
-        pthread_mutex_lock(&x->common_lock);
-        mr_common_give_back(&x->common, (char *)g - TAG_ROOM);
-        pthread_mutex_unlock(&x->common_lock);
+/* Once it is given back another thread may have it for goods of its own. */
+void mr_node_drop(mr_peers *x, goods *g) {
+    if (!g->is_common) {
+        mr_goods_release(g);
+        return;
     }
+    pthread_mutex_lock(&x->common_lock);
+    mr_common_give_back(&x->common, (char *)g - TAG_ROOM);
+    pthread_mutex_unlock(&x->common_lock);
 }
 
 void mr_node_show(mr_peers *x, int64_t item, goods *g) {
