@@ -199,6 +199,26 @@ TEST(goods_that_were_not_shown_are_not_touched_once_they_are_given_back) {
     close_rig();
 }
 
+/* Of a rank that is alone. */
+static uint64_t cells_with(const char *share) {
+    mr_common_name name;
+    rig = (peers_rig){0};
+    CHECK(rig_open_data(&rig, share));
+    mr_peers x = {.maps = true,
+                  .config = {.children = &rig.children, .locality = rig.locality, .world = 1}};
+    x.config.terms.share = rig.pipeline->share;
+    mr_node_open(&x, &name);
+    mr_node_close(&x);
+    rig_close_data(&rig);
+    return x.n_cells;
+}
+
+TEST(an_index_is_small_beside_what_may_be_kept) {
+    CHECK_INT(cells_with(""), ==, 32);
+    CHECK_INT(cells_with("\"memory\": \"50KB\""), ==, 16);
+    CHECK_INT(cells_with("\"memory\": \"1KB\""), ==, 8);
+}
+
 TEST(who_does_not_map_neither_looks_nor_shows) {
     open_rig("mpi?linger=0&map=0");
     int64_t item = rig_owned_by(&rig, 1, 0), own = rig_owned_by(&rig, 0, 0);
