@@ -128,6 +128,39 @@ TEST(a_memory_smaller_than_an_index_is_not_looked_into) {
     close_rig();
 }
 
+static void push(int64_t item) {
+    char bytes[RIG_SIZE];
+    rig_content(item, bytes);
+    rig_say_body(&rig, 1, PUSH, item, RAW, bytes, sizeof bytes);
+}
+
+static int64_t parked(void) {
+    pthread_mutex_lock(&rig.peers->lock);
+    int64_t bytes = rig.peers->peers[1].parked;
+    pthread_mutex_unlock(&rig.peers->lock);
+    return bytes;
+}
+
+/* The owner's window is of what it was not told to have been let go of. */
+TEST(what_was_pushed_before_it_was_shown_is_taken_and_not_kept_after) {
+    open_rig("mpi?linger=0");
+    int64_t item = rig_owned_by(&rig, 1, 0), next = rig_owned_by(&rig, 1, item + 1);
+    push(item);
+    while (parked() == 0) {
+        rig_nap();
+    }
+    (void)show(item);
+    (void)show(next);
+    push(next);
+    wait_asked(~next);
+    CHECK_INT(parked(), ==, RIG_SIZE);
+    rig_ask(&rig, (int)item + 1);
+    wait_asked(~item);
+    CHECK_INT(parked(), ==, 0);
+    CHECK(rig.loads[item].lent);
+    close_rig();
+}
+
 TEST(an_owner_that_has_read_it_says_where_it_lies) {
     open_rig("mpi?linger=0");
     int64_t item = rig_owned_by(&rig, 1, 0), none = rig_owned_by(&rig, 1, item + 1);
