@@ -110,6 +110,21 @@ TEST(without_memory_for_an_answer_the_answer_is_not_here) {
     close_rig();
 }
 
+/* Without it the other would say where things lie, for ever. */
+TEST(that_a_rank_cannot_see_is_said_when_there_is_memory) {
+    if (!HAS_FAULTS) {
+        return;
+    }
+    open_rig("");
+    pthread_mutex_lock(&rig.peers->lock);
+    has_no_memory = true;
+    mr_letters_post_word(rig.peers, 1, BLIND, 0);
+    has_no_memory = false;
+    pthread_mutex_unlock(&rig.peers->lock);
+    wait_sent(1, BLIND, -1);
+    close_rig();
+}
+
 TEST(who_is_told_that_nothing_is_here_waits_no_longer) {
     open_rig("");
     rig_ask(&rig, RIG_FILES);
