@@ -8,9 +8,13 @@
 /* When a task is given up. 0: 8, 600 and 20. MILLRACE_FAR_ATTEMPTS, ..._SECONDS and ..._STALL stand
  * above them. */
 typedef struct mr_far_limits {
-    int64_t attempts; /* requests for it, at most */
-    int64_t seconds;  /* after these, none is sent again */
-    int64_t stall;    /* seconds without bytes after which a request has failed */
+    /* How often it is asked for, at most. A request beside one that hangs is of the same attempt,
+     * and so is one to where the server sends us: with 1 there may be several, but none after a
+     * failure.
+     */
+    int64_t attempts;
+    int64_t seconds; /* after these, none is sent again */
+    int64_t stall;   /* seconds without bytes after which a request has failed */
 } mr_far_limits;
 
 /* Holds for lines that this thread opens without limits of their own, until the next call: a source

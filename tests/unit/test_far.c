@@ -657,6 +657,30 @@ TEST(a_second_request_may_hang_as_the_first) {
     setenv("MILLRACE_FAR_ATTEMPTS", "4", 1);
 }
 
+/* The first four requests hang, which are one attempt; of nine that would, no more than four are
+ * sent in one. */
+TEST(requests_beside_one_that_hangs_are_no_further_attempts) {
+    char url[128];
+    whole_object o;
+    mr_far_line *line = NULL;
+    setenv("MILLRACE_FAR_STALL", "1", 1);
+    for (int attempts = 1; attempts <= 2; attempts++) {
+        setenv("MILLRACE_FAR_ATTEMPTS", attempts == 1 ? "1" : "2", 1);
+        far_forget(&bad);
+        CHECK_INT(mr_far_line_open(&line, NULL, &err), ==, MR_OK);
+        for (int i = 0; i < 100; i++) {
+            read_by(line, address(url, sizeof url, "ok", 1, true), 50, &o);
+        }
+        int number = attempts == 1 ? 9 : 4;
+        mr_status status = read_by(line, address(url, sizeof url, "hang", number, true), 50, &o);
+        CHECK_INT(status, ==, attempts == 1 ? MR_E_IO : MR_OK);
+        CHECK_INT(bad.asked[number], ==, attempts == 1 ? 4 : 5);
+        mr_far_line_close(line);
+    }
+    setenv("MILLRACE_FAR_STALL", "2", 1);
+    setenv("MILLRACE_FAR_ATTEMPTS", "4", 1);
+}
+
 static int64_t retries_of(const mr_far_line *line) {
     mr_far_figures figures;
     mr_far_line_figures(line, &figures);
