@@ -10,7 +10,7 @@
 #ifndef MR_IO_FAR_LINE_H
 #define MR_IO_FAR_LINE_H
 
-#include "io/far_limits.h"
+#include "core/far_limits.h"
 #include "io/far_reply.h"
 
 typedef struct mr_far_line mr_far_line;

@@ -71,3 +71,7 @@ void mr_servers_terms_free(mr_servers_terms *terms) {
 json_t *mr_servers_terms_json(const mr_servers_terms *terms) {
     return mr_params_json(servers_rows, terms);
 }
+
+mr_far_limits mr_servers_limits(const mr_servers_terms *terms) {
+    return (mr_far_limits){terms->attempts, terms->seconds, terms->stall};
+}
