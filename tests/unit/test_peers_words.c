@@ -92,6 +92,19 @@ TEST(what_is_asked_for_is_given) {
     close_rig();
 }
 
+/* Before a trace is closed, which has what each thread used. */
+TEST(a_rank_that_has_ended_knows_what_its_thread_used) {
+    rig = (peers_rig){0};
+    atomic_store(&refuses, false);
+    CHECK(rig_open_data(&rig, ""));
+    rig.tracks.ring = 1 << 10;
+    CHECK(rig_open_peers(&rig));
+    const mr_track *track = rig.peers->config.track;
+    mr_peers_end(rig.peers, false);
+    CHECK_INT(track->usage.v[MR_COUNT_CPU_NS], >, 0);
+    close_rig();
+}
+
 TEST(without_memory_for_an_answer_the_answer_is_not_here) {
     if (!HAS_FAULTS) {
         return;

@@ -278,6 +278,15 @@ void mr_live_stop(mr_live *live) {
     }
 }
 
+void mr_live_end(mr_live *live) {
+    if (live->feed) {
+        mr_feed_end(live->feed);
+    }
+    if (live->ranks) {
+        mr_relay_end(live->ranks);
+    }
+}
+
 void mr_live_close(mr_live *live) {
     if (live) {
         mr_payloads_free(&live->payloads);
