@@ -6,7 +6,7 @@
 #define MR_RUN_DATASET_H
 
 #include "run/read/mapping.h"
-#include "run/stream/news.h"
+#include "run/read/news.h"
 
 typedef struct mr_dataset {
     const mr_source_class *class;
