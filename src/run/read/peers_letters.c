@@ -180,7 +180,6 @@ mr_answer mr_load_lend_goods(mr_load *load, goods *g) {
     return answer;
 }
 
-/* Tells those who wait; no lock held. NULL: it is not here, or (failure) never will be. */
 void mr_peers_answer(mr_peers *x, int64_t item, waiter *list, goods *g, const mr_error *failure) {
     while (list) {
         waiter *next = list->next;
