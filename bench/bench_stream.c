@@ -133,7 +133,7 @@ static void insert_step(mr_rehearsal *buffer, int64_t step, uint64_t *id) {
 }
 
 /* To memory that was used before, as a trainer's would be. */
-static double save(const mr_rehearsal *buffer, char *text, size_t room) {
+static double save(mr_rehearsal *buffer, char *text, size_t room) {
     const mr_state state = {.pipeline = "0123456789abcdef0123456789abcdef",
                             .dataset = "00000000000000000000000000000000",
                             .samples = 1,

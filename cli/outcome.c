@@ -292,53 +292,67 @@ static void print_mapped(void) {
     }
 }
 
-void mr_outcome_text(const mr_outcome *report) {
-    char rate[32], peak[32], bound[32], digest[33];
-    mr_stats stats = stats_of(report->loader);
-    int64_t bytes = mr_memory_peak();
-    print_counts(report, &stats);
+static void print_pace(const mr_outcome *report, const mr_stats *stats) {
+    char rate[32];
     printf("  throughput   %s samples/s, %.3f s, %u %s, %s, %s\n",
-           mr_text_rate(rate, sizeof rate, rate_of(report, &stats)), report->seconds, stats.threads,
-           mr_text_plural(stats.threads, "thread", "threads"), stats.io, stats.cpu);
-    if (stats.adapts) {
+           mr_text_rate(rate, sizeof rate, rate_of(report, stats)), report->seconds, stats->threads,
+           mr_text_plural(stats->threads, "thread", "threads"), stats->io, stats->cpu);
+    if (stats->adapts) {
         printf("  adapted      to %u %s, %u reads in flight, %u batches ahead, in %lld changes\n",
-               stats.threads_working, mr_text_plural(stats.threads_working, "thread", "threads"),
-               stats.reads_in_flight, stats.batches_ahead, (long long)stats.changes);
+               stats->threads_working, mr_text_plural(stats->threads_working, "thread", "threads"),
+               stats->reads_in_flight, stats->batches_ahead, (long long)stats->changes);
     }
     if (report->first_batch_seconds >= 0) {
         printf("  first batch  %.3f s after the start (%.3f s after that of the process)\n",
                report->first_batch_seconds - report->before_seconds, report->first_batch_seconds);
     }
+}
+
+static void print_memory(const mr_outcome *report, const mr_stats *stats) {
+    char peak[32], bound[32];
+    int64_t bytes = mr_memory_peak();
+    int32_t stores = open_stores(report);
     printf("  peak memory  %s (dense batches and reading: at most %s",
            bytes < 0 ? "unknown" : mr_text_bytes(peak, sizeof peak, bytes),
-           mr_text_bytes(bound, sizeof bound, stats.memory_bound));
-    int32_t stores = open_stores(report);
+           mr_text_bytes(bound, sizeof bound, stats->memory_bound));
     if (stores > 0) {
         printf("; waiting to be stored: %s",
                mr_text_bytes(bound, sizeof bound, stores * (int64_t)MR_STORE_QUEUE_BYTES));
     }
     print_mapped();
     printf(")\n");
-    if (stats.blocks_bound > 0) {
+    if (stats->blocks_bound > 0) {
         printf("  blocks       at most %lld alive at once, of %lld allowed\n",
-               (long long)stats.blocks_most, (long long)stats.blocks_bound);
+               (long long)stats->blocks_most, (long long)stats->blocks_bound);
     }
-    mr_outcome_caches(report);
-    print_stream(report->loader);
-    print_traffic(report);
-    print_requests(report);
-    if (stats.skipped > 0) {
-        printf("  skipped      %lld bad %s\n", (long long)stats.skipped,
-               mr_text_plural(stats.skipped, "sample", "samples"));
+}
+
+/* What is left of the run. */
+static void print_results(const mr_outcome *report, const mr_stats *stats) {
+    char digest[33], path[1024];
+    if (stats->skipped > 0) {
+        printf("  skipped      %lld bad %s\n", (long long)stats->skipped,
+               mr_text_plural(stats->skipped, "sample", "samples"));
     }
     if (!report->no_digest) {
         mr_loader_digest(report->loader, digest);
         printf("  digest       %s\n", digest);
     }
     if (report->state) {
-        char path[1024];
         printf("  state        %s\n", mr_text_safe(path, sizeof path, report->state));
     }
+}
+
+void mr_outcome_text(const mr_outcome *report) {
+    mr_stats stats = stats_of(report->loader);
+    print_counts(report, &stats);
+    print_pace(report, &stats);
+    print_memory(report, &stats);
+    mr_outcome_caches(report);
+    print_stream(report->loader);
+    print_traffic(report);
+    print_requests(report);
+    print_results(report, &stats);
 }
 
 void mr_outcome_digest(const mr_outcome *report) {

@@ -293,7 +293,7 @@ static inline void rig_close_peers(peers_rig *r) {
             mr_intake_empty(&r->intake, &r->loads[i]);
         }
     }
-    mr_peers_close(r->peers, false);
+    mr_peers_close(r->peers);
     mr_intake_free(&r->intake);
     rig_free_list(&r->coming, ROOM);
     rig_free_list(&r->sent, 0);

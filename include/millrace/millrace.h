@@ -207,6 +207,9 @@ typedef struct mr_array {
     mr_layout layout;
 } mr_array;
 
+/* A batch whose rows stand in a Parquet file in their order may have been lent its fields from
+ * their row group (nothing is copied): then it keeps those columns whole, also the rows of other
+ * batches. Who keeps a few batches of many row groups for long copies what it needs. */
 MR_API void mr_batch_ref(mr_batch *batch);
 MR_API void mr_batch_unref(mr_batch *batch); /* NULL allowed */
 

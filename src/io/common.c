@@ -19,8 +19,8 @@ enum { PIECE = 256 << 10 };
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 /* Pages come as they are used, also in a program that locks all that it maps (mlockall): its system
- * would else fill the whole of it at once. A child of fork has no use for it, and would keep it
- * alive. NULL: it cannot be had. */
+ * would else fill the whole of it at once. A child of fork has no use for it. NULL: it cannot be
+ * had. */
 static void *map_shared(int fd, size_t size, int access) {
     void *data = mmap(NULL, size, PROT_NONE, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common.h - memory that one process writes and others of this machine read.
  *
- * It is a file without a name (memfd): it goes with the last process that has it mapped, however
- * that ends, and leaves nothing behind; a child of fork does not have it mapped. Others find it
- * through /proc, as those who may look into the process can. Its size is fixed and sealed, so
- * nobody who has it mapped can be hurt by a cut. It takes memory only as far as it is used, so it
- * may be as large as the machine's memory.
+ * It is a file without a name (memfd): it goes with the last process that has it mapped or open,
+ * however that ends, and leaves nothing behind. A child of fork does not have it mapped, but open,
+ * until it ends or runs another program; so it keeps the memory of a parent that it outlives.
+ * Others find it through /proc, as those who may look into the process can. Its size is fixed and
+ * sealed, so nobody who has it mapped can be hurt by a cut. It takes memory only as far as it is
+ * used, so it may be as large as the machine's memory.
  *
  * What is where, and when it may be read, is for the two sides to agree on; who reads treats it as
  * bytes of a stranger. */

@@ -74,7 +74,7 @@ static mr_status pin_by(mr_far_line *line, mr_far_task *tasks, char **names, int
 }
 
 /* So many at a time: a task takes more memory than a name. */
-mr_status mr_far_pin_names(char **names, int32_t n, mr_error *err) {
+mr_status mr_far_pin_names(char **names, int32_t n, const mr_far_limits *limits, mr_error *err) {
     enum { GROUP = 1024 };
     int32_t wanting = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -84,7 +84,7 @@ mr_status mr_far_pin_names(char **names, int32_t n, mr_error *err) {
         return MR_OK;
     }
     mr_far_line *line;
-    MR_TRY(mr_far_line_open(&line, NULL, err));
+    MR_TRY(mr_far_line_open(&line, limits, err));
     mr_status status = MR_OK;
     for (int32_t i = 0; status == MR_OK && i < n; i += GROUP) {
         int32_t some = n - i < GROUP ? n - i : GROUP;
@@ -120,12 +120,13 @@ static mr_status read_pieces(mr_far_line *line, const char *path, int64_t offset
     return status;
 }
 
-mr_status mr_far_read(const char *path, int64_t offset, size_t size, void *to, mr_error *err) {
+mr_status mr_far_read(const char *path, int64_t offset, size_t size, void *to,
+                      const mr_far_limits *limits, mr_error *err) {
     mr_far_line *line;
     if (size == 0) {
         return MR_OK;
     }
-    MR_TRY(mr_far_line_open(&line, NULL, err));
+    MR_TRY(mr_far_line_open(&line, limits, err));
     mr_status status = read_pieces(line, path, offset, size, to, err);
     mr_far_line_close(line);
     return status;

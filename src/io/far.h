@@ -4,14 +4,17 @@
 #ifndef MR_IO_FAR_H
 #define MR_IO_FAR_H
 
+#include "core/far_limits.h"
 #include "io/far_name.h"
 
 /* Looks up the versions of all far names that have none, many at once; each becomes a new string
- * in place of the old. Objects that are not there are an error. */
-mr_status mr_far_pin_names(char **names, int32_t n, mr_error *err);
+ * in place of the old. Objects that are not there are an error. limits NULL, here and below: those
+ * that hold for the thread. */
+mr_status mr_far_pin_names(char **names, int32_t n, const mr_far_limits *limits, mr_error *err);
 
 /* Bytes of an object, large ranges by several requests at once. */
-mr_status mr_far_read(const char *path, int64_t offset, size_t size, void *to, mr_error *err);
+mr_status mr_far_read(const char *path, int64_t offset, size_t size, void *to,
+                      const mr_far_limits *limits, mr_error *err);
 
 /* Every object whose key begins with what an s3 name has, in bytewise order of keys: its name, with
  * a pin. */

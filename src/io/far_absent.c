@@ -12,7 +12,8 @@ static mr_status absent(const char *name, mr_error *err) {
     return MR_E_UNSUPPORTED;
 }
 
-mr_status mr_far_pin_names(char **names, int32_t n, mr_error *err) {
+mr_status mr_far_pin_names(char **names, int32_t n, const mr_far_limits *limits, mr_error *err) {
+    (void)limits;
     for (int32_t i = 0; i < n; i++) {
         if (mr_is_far(names[i]) && names[i][mr_far_bare(names[i])] == '\0') {
             return absent(names[i], err);
@@ -21,7 +22,9 @@ mr_status mr_far_pin_names(char **names, int32_t n, mr_error *err) {
     return MR_OK;
 }
 
-mr_status mr_far_read(const char *path, int64_t offset, size_t size, void *to, mr_error *err) {
+mr_status mr_far_read(const char *path, int64_t offset, size_t size, void *to,
+                      const mr_far_limits *limits, mr_error *err) {
+    (void)limits;
     (void)offset;
     (void)size;
     (void)to;

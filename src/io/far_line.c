@@ -114,9 +114,9 @@ static bool is_coming(const mr_far_line *line, const mr_far_task *task) {
 
 /* The one that was sent last has brought nothing, as those before it. */
 static bool hangs(const mr_far_line *line, const mr_far_attempt *a, int64_t now) {
-    enum { MOST = 4 }; /* requests at once for one task */
+    enum { MOST = 3 }; /* beside the first; with no end to them an attempt would have none */
     const mr_far_task *task = a->task;
-    return task && !a->first_byte && a->started == task->last_sent && task->running < MOST &&
+    return task && !a->first_byte && a->started == task->last_sent && task->beside < MOST &&
            (double)(now - a->started) * 1e-9 > line->figures.slow && !is_coming(line, task);
 }
 
@@ -134,7 +134,9 @@ static void hedge(mr_far_line *line) {
         const mr_far_attempt *a = &line->attempts[i];
         if (hangs(line, a, now) && may_be_asked_twice(a->task) &&
             line->figures.hedges * 20 <= line->figures.requests) {
-            line->figures.hedges += mr_far_send(line, a->task);
+            bool sent = mr_far_send(line, a->task);
+            a->task->beside += sent;
+            line->figures.hedges += sent;
         }
     }
 }

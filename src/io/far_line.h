@@ -10,7 +10,7 @@
 #ifndef MR_IO_FAR_LINE_H
 #define MR_IO_FAR_LINE_H
 
-#include "io/far_limits.h"
+#include "core/far_limits.h"
 #include "io/far_reply.h"
 
 typedef struct mr_far_line mr_far_line;
@@ -33,7 +33,7 @@ typedef struct mr_far_task {
     mr_error err;
     size_t size; /* bytes that came */
     mr_far_pin version;
-    int32_t tries; /* requests */
+    int32_t tries; /* attempts: see far_limits.h */
     /* Nanoseconds of the monotonic clock: asked for; the first request; of the one that counted,
      * when it was sent and its first byte came; done. */
     int64_t begun, first_sent, sent, first_byte, ended;
@@ -43,6 +43,7 @@ typedef struct mr_far_task {
     char *address;
     int64_t not_before, last_sent, placed;
     int32_t running, redirects;
+    int32_t beside; /* requests of this attempt beside its first */
     bool settled;
     struct mr_far_task *next, *before;
 } mr_far_task;

@@ -240,7 +240,6 @@ bool mr_far_send(mr_far_line *line, mr_far_task *task) {
     task->running++;
     task->first_sent = task->first_sent ? task->first_sent : a->started;
     task->last_sent = a->started;
-    task->tries++;
     line->figures.requests++;
     if (curl_multi_add_handle(line->multi, a->easy) != CURLM_OK) {
         mr_far_free_attempt(a);
@@ -258,6 +257,8 @@ void mr_far_send_waiting(mr_far_line *line) {
             continue;
         }
         mr_far_unlink(line, task);
+        task->tries++;
+        task->beside = 0;
         if ((!task->address && make_address(line, task) < 0)) {
             mr_far_end_task(line, task);
         } else if (!mr_far_send(line, task)) {

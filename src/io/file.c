@@ -89,13 +89,14 @@ mr_status mr_extent_check_size(const mr_extent *extent, int64_t file_size, mr_op
 }
 
 /* An object whose version is known needs no look. */
-static mr_status open_far(const mr_extent *extent, mr_open_extent *out, mr_error *err) {
+static mr_status open_far(const mr_extent *extent, const mr_far_limits *limits, mr_open_extent *out,
+                          mr_error *err) {
     mr_far_pin pin;
     char *name = strdup(extent->path);
     if (!name) {
         return mr_fail_memory(err, strlen(extent->path));
     }
-    mr_status status = mr_far_pin_names(&name, 1, err);
+    mr_status status = mr_far_pin_names(&name, 1, limits, err);
     if (status == MR_OK) {
         mr_far_pin_of(name, &pin);
         status = mr_extent_check_size(extent, pin.size, out, err);
@@ -106,14 +107,20 @@ static mr_status open_far(const mr_extent *extent, mr_open_extent *out, mr_error
     }
     out->fd = -1;
     out->far = name;
+    out->limits = limits;
     return MR_OK;
 }
 
 mr_status mr_extent_open(const mr_extent *extent, mr_open_extent *out, mr_error *err) {
+    return mr_extent_open_within(extent, NULL, out, err);
+}
+
+mr_status mr_extent_open_within(const mr_extent *extent, const mr_far_limits *limits,
+                                mr_open_extent *out, mr_error *err) {
     struct stat info;
     out->far = NULL;
     if (mr_is_far(extent->path)) {
-        return open_far(extent, out, err);
+        return open_far(extent, limits, out, err);
     }
     int fd = open_for_reading(extent);
     if (fd < 0) {
@@ -133,7 +140,7 @@ mr_status mr_extent_open(const mr_extent *extent, mr_open_extent *out, mr_error 
 mr_status mr_extent_read(const mr_open_extent *open, void *data, mr_error *err) {
     size_t done = 0;
     if (open->far) {
-        return mr_far_read(open->far, open->offset, open->size, data, err);
+        return mr_far_read(open->far, open->offset, open->size, data, open->limits, err);
     }
     while (done < open->size) {
         int64_t at = open->offset + (int64_t)done;

@@ -7,6 +7,8 @@
 
 #include <millrace/millrace.h>
 
+#include "core/far_limits.h"
+
 /* An extent whose file is open and whose length is known. */
 typedef struct mr_open_extent {
     int fd;
@@ -14,10 +16,15 @@ typedef struct mr_open_extent {
     size_t size;
     int64_t file_size; /* when it was opened */
     char *far;         /* the pinned name of an object on a server, which has no fd; else NULL */
+    const mr_far_limits *limits; /* of such a one */
 } mr_open_extent;
 
 /* Opens a regular file and checks the extent against its size and limit. */
 mr_status mr_extent_open(const mr_extent *extent, mr_open_extent *out, mr_error *err);
+
+/* With limits for what lies on servers, which live until it is closed. */
+mr_status mr_extent_open_within(const mr_extent *extent, const mr_far_limits *limits,
+                                mr_open_extent *out, mr_error *err);
 
 /* Reads all of it. A file that turned out shorter than it said is MR_E_CORRUPT. */
 mr_status mr_extent_read(const mr_open_extent *open, void *data, mr_error *err);

@@ -328,7 +328,7 @@ mr_status mr_patterns_find(mr_names *paths, const mr_strings *patterns, const ch
             return status;
         }
     }
-    MR_TRY(mr_far_pin_names(paths->v, paths->n, err));
+    MR_TRY(mr_far_pin_names(paths->v, paths->n, NULL, err));
     return paths->n > 0 ? MR_OK : mr_fail(err, MR_E_NOT_FOUND, "no files are named");
 }
 

@@ -51,6 +51,15 @@ static mr_status compile_chain(mr_compiler *c, json_t *document) {
     return mr_find_wanted(c);
 }
 
+/* Sources and ops that are checked may look at objects on servers. */
+static mr_status compile_within_limits(mr_compiler *c, json_t *document) {
+    const mr_far_limits limits = mr_servers_limits(&c->pipeline->servers);
+    const mr_far_limits *before = mr_far_limits_hold(&limits);
+    mr_status status = compile_chain(c, document);
+    mr_far_limits_hold(before);
+    return status;
+}
+
 static mr_status refuse_in_mix(mr_compiler *c, json_t *document, const char *key,
                                const char *advice) {
     char where[32];
@@ -87,7 +96,7 @@ static mr_status compile(mr_compiler *c, json_t *document) {
         return compile_mix(c, document);
     }
     MR_TRY(read_settings(c, document));
-    MR_TRY(compile_chain(c, document));
+    MR_TRY(compile_within_limits(c, document));
     return write_texts(c->pipeline, c->err);
 }
 

@@ -121,10 +121,10 @@ mr_status mr_rehearsal_restore(mr_rehearsal **out, const unsigned char *bytes, s
 
 /* The same as letters of base64, mr_base64_length(mr_rehearsal_bytes) of them and no zero byte.
  * With a mirror, which every change keeps up to date from then on, that is a matter of copying. */
-mr_status mr_rehearsal_write(const mr_rehearsal *buffer, char *out, mr_error *err);
+mr_status mr_rehearsal_write(mr_rehearsal *buffer, char *out, mr_error *err);
 mr_status mr_rehearsal_mirror(mr_rehearsal *buffer, mr_error *err);
 
 /* The letters of a buffer that has a mirror where they lie there, until it changes or is freed. */
-mr_status mr_rehearsal_letters(const mr_rehearsal *buffer, mr_piece *out, mr_error *err);
+mr_status mr_rehearsal_letters(mr_rehearsal *buffer, mr_piece *out, mr_error *err);
 
 #endif

@@ -228,7 +228,7 @@ mr_status mr_rehearsal_save(const mr_rehearsal *b, unsigned char **out, size_t *
 }
 
 /* Rows that come before have room for as many again: their number changes from step to step. */
-static mr_status make_room_before(const mr_rehearsal *b, mr_error *err) {
+static mr_status make_room_before(mr_rehearsal *b, mr_error *err) {
     mirror *m = b->mirror;
     size_t wanted = 2 * rows_before(b) * LETTERS, rows = letters_of(m->room);
     if (rows_before(b) * LETTERS <= m->before) {
@@ -244,7 +244,7 @@ static mr_status make_room_before(const mr_rehearsal *b, mr_error *err) {
     return MR_OK;
 }
 
-mr_status mr_rehearsal_letters(const mr_rehearsal *b, mr_piece *out, mr_error *err) {
+mr_status mr_rehearsal_letters(mr_rehearsal *b, mr_piece *out, mr_error *err) {
     const mirror *m = b->mirror;
     size_t before = rows_before(b), kept_letters = (size_t)b->n * mr_base64_length(bytes_of(b));
     unsigned char last[ROW], *bytes = malloc(before * ROW);
@@ -263,7 +263,7 @@ mr_status mr_rehearsal_letters(const mr_rehearsal *b, mr_piece *out, mr_error *e
     return status;
 }
 
-mr_status mr_rehearsal_write(const mr_rehearsal *b, char *out, mr_error *err) {
+mr_status mr_rehearsal_write(mr_rehearsal *b, char *out, mr_error *err) {
     unsigned char *bytes = NULL;
     size_t size = 0;
     if (b->mirror) {

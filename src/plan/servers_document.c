@@ -13,7 +13,7 @@ static const mr_param servers_rows[] = {
      .offset = offsetof(mr_servers_terms, attempts),
      .fallback = "0",
      .max = 100,
-     .doc = "Requests for the same bytes, at most; 0: MILLRACE_FAR_ATTEMPTS, else 8."},
+     .doc = "Attempts to read the same bytes, at most; 0: MILLRACE_FAR_ATTEMPTS, else 8."},
     {.name = "seconds",
      .kind = MR_PARAM_INT,
      .offset = offsetof(mr_servers_terms, seconds),
@@ -70,4 +70,8 @@ void mr_servers_terms_free(mr_servers_terms *terms) {
 
 json_t *mr_servers_terms_json(const mr_servers_terms *terms) {
     return mr_params_json(servers_rows, terms);
+}
+
+mr_far_limits mr_servers_limits(const mr_servers_terms *terms) {
+    return (mr_far_limits){terms->attempts, terms->seconds, terms->stall};
 }

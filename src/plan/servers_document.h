@@ -8,6 +8,8 @@
 #include <jansson.h>
 #include <millrace/param.h>
 
+#include "core/far_limits.h"
+
 typedef struct mr_servers_terms {
     bool given;
     int64_t attempts, seconds, stall; /* 0: not said; see mr_far_limits */
@@ -18,6 +20,7 @@ typedef struct mr_servers_terms {
 /* value NULL: nothing is said. mr_servers_terms_free is due also where reading failed. */
 mr_status mr_servers_terms_read(mr_servers_terms *out, json_t *value, mr_error *err);
 void mr_servers_terms_free(mr_servers_terms *terms);
-json_t *mr_servers_terms_json(const mr_servers_terms *terms); /* NULL: out of memory */
+json_t *mr_servers_terms_json(const mr_servers_terms *terms);   /* NULL: out of memory */
+mr_far_limits mr_servers_limits(const mr_servers_terms *terms); /* the document's alone */
 
 #endif

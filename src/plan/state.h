@@ -31,7 +31,7 @@ typedef struct mr_state {
     int64_t step;
     unsigned char *rehearsal; /* as it was read; freed by mr_state_free; NULL: none */
     size_t rehearsal_size;
-    const mr_rehearsal *buffer; /* to be written in its place; NULL: none */
+    mr_rehearsal *buffer; /* to be written in its place; NULL: none */
 } mr_state;
 
 #define MR_STATE_TEXT_MAX ((size_t)1 << 31) /* bytes that are looked at */

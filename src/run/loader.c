@@ -553,6 +553,16 @@ static void free_making(mr_loader *loader, mr_making *making) {
     }
 }
 
+/* The trace has what these threads did until they end. */
+static void end_ranks(mr_loader *loader) {
+    if (loader->live) {
+        mr_live_end(loader->live);
+    }
+    if (loader->peers) {
+        mr_peers_end(loader->peers, loader->n_taken == loader->n_steps && loader->final == MR_OK);
+    }
+}
+
 static void stop_threads(mr_loader *loader) {
     if (loader->ring_ready) {
         mr_ring_stop(&loader->ring);
@@ -573,6 +583,7 @@ static void stop_threads(mr_loader *loader) {
     if (loader->waited) {
         mr_loader_note_wait(loader); /* for a batch that nobody waits for any more */
     }
+    end_ranks(loader);
     mr_tracing_close(loader); /* while the source can still name samples, and reads are counted */
 }
 
@@ -609,7 +620,7 @@ static void free_parts(mr_loader *loader) {
     mr_ahead_close(loader->ahead);
     mr_readahead_close(loader->readahead);
     mr_exchange_close(loader->exchange);
-    mr_peers_close(loader->peers, loader->n_taken == loader->n_steps && loader->final == MR_OK);
+    mr_peers_close(loader->peers);
     mr_locality_free(loader->locality);
     mr_loader_free_foresight(loader);
     mr_far_origin_close(loader->far);

@@ -125,6 +125,7 @@ typedef struct files {
     mr_labels *labels; /* NULL: classes are folders */
     int32_t *extents;  /* of columns of files that are wanted, from 1 on; else 0 */
     int32_t n_extents;
+    mr_far_limits limits; /* of what is asked of servers after it was opened */
     uint64_t fingerprint[2];
 } files;
 
@@ -583,7 +584,7 @@ static char *join_far(const char *root, const char *name) {
 /* Versions of so many are looked up; more would take minutes at every start. */
 static mr_status pin_some(char **names, int64_t n, mr_error *err) {
     enum { PINNED = 1 << 16 };
-    return n <= PINNED ? mr_far_pin_names(names, (int32_t)n, err) : MR_OK;
+    return n <= PINNED ? mr_far_pin_names(names, (int32_t)n, NULL, err) : MR_OK;
 }
 
 static mr_status name_objects(files *f, mr_error *err) {
@@ -807,6 +808,7 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
     }
     *state = f;
     f->params = p;
+    f->limits = mr_far_limits_settle(NULL);
     f->folder = -1;
     f->listing.map.fd = -1;
     MR_TRY(f->params->list[0] ? open_list(f, err) : open_tree(f, wanted->log, err));
@@ -877,9 +879,9 @@ static mr_extent extent_of(const files *f, int64_t sample) {
 }
 
 /* Of several extents each must say how long it is. */
-static mr_status measure(mr_extent *extent, mr_error *err) {
+static mr_status measure(const files *f, mr_extent *extent, mr_error *err) {
     mr_open_extent open;
-    MR_TRY(mr_extent_open(extent, &open, err));
+    MR_TRY(mr_extent_open_within(extent, &f->limits, &open, err));
     extent->length = (int64_t)open.size;
     mr_extent_close(&open);
     return MR_OK;
@@ -901,7 +903,7 @@ static mr_status locate(const void *state, int64_t sample, mr_extent *extents, i
         }
     }
     for (int32_t i = 0; *n > 1 && i < *n; i++) {
-        MR_TRY(measure(&extents[i], err));
+        MR_TRY(measure(f, &extents[i], err));
     }
     return MR_OK;
 }

@@ -142,7 +142,7 @@ static mr_status look_up(const char *folder, const char *text, bool *is_there, m
                  !is_whole_path && n > 0 && folder[n - 1] != '/' ? "/" : "", text) < 0) {
         return mr_fail_memory(err, n + strlen(text));
     }
-    mr_status status = mr_is_far(path) ? mr_far_pin_names(&path, 1, &ignored) : MR_OK;
+    mr_status status = mr_is_far(path) ? mr_far_pin_names(&path, 1, NULL, &ignored) : MR_OK;
     *is_there = status == MR_OK &&
                 (mr_is_far(path) || mr_extent_file_size(&(mr_extent){.path = path}) >= 0);
     free(path);

@@ -153,11 +153,12 @@ void mr_track_leave(mr_track *track) {
     }
 }
 
+/* Nanoseconds of a long run times its visits are more than there are numbers for. */
 void mr_track_usage(const mr_track *track, mr_counts *out) {
     const mr_line_counts *visits = &track->counts[MR_SPAN_WAIT_BATCH];
     *out = track->usage;
     for (int i = 0; i < MR_COUNTERS && visits->n > 0; i++) {
-        out->v[i] = visits->sum.v[i] * (int64_t)track->turn / visits->n;
+        out->v[i] = (int64_t)((double)visits->sum.v[i] * ((double)track->turn / (double)visits->n));
     }
 }
 

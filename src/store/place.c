@@ -21,6 +21,7 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "io/machine.h"
+#include "store/segment.h"
 
 static void say(const mr_log *log, const mr_place *place, const char *what) {
     char text[512], shown[256];

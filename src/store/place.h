@@ -19,7 +19,6 @@
 #include <millrace/millrace.h>
 
 #define MR_PLACE_FORMAT 2
-#define MR_SEGMENT_MAGIC 0x6765534du /* "MSeg": what a segment begins with, little-endian */
 #define MR_INDEX_FILE "index.mdb"
 #define MR_STORE_LEAST 1000000        /* bytes */
 #define MR_STORE_MOST 100000000000000 /* all of it is mapped: addresses have 47 bits */

@@ -18,6 +18,8 @@
 #include "store/place.h"
 #include "store/record.h"
 
+#define MR_SEGMENT_MAGIC 0x6765534du /* "MSeg": what a segment begins with, little-endian */
+
 /* Where a value lies, as the index keeps it: little-endian. */
 typedef struct mr_location {
     uint64_t segment, offset, length;

@@ -19,7 +19,7 @@ static int by_address(const void *a, const void *b) {
     return (x->from > y->from) - (x->from < y->from);
 }
 
-static uint64_t number_of(const json_t *object, const char *name) {
+static uint64_t count_of(const json_t *object, const char *name) {
     json_int_t value = json_integer_value(json_object_get(object, name));
     return value > 0 ? (uint64_t)value : 0;
 }
@@ -67,9 +67,9 @@ static mr_status read_functions(mr_function_table *t, const json_t *list, mr_err
     }
     json_array_foreach(list, i, entry) {
         const char *object = json_string_value(json_object_get(entry, "object"));
-        t->functions[i] = (mr_function){.from = number_of(entry, "from"),
-                                        .to = number_of(entry, "to"),
-                                        .offset = number_of(entry, "offset"),
+        t->functions[i] = (mr_function){.from = count_of(entry, "from"),
+                                        .to = count_of(entry, "to"),
+                                        .offset = count_of(entry, "offset"),
                                         .object = object ? object : "?",
                                         .name = json_string_value(json_object_get(entry, "name"))};
     }
@@ -264,8 +264,8 @@ mr_status mr_function_table_make(mr_function_table *out, const mr_trace *trace, 
     const json_t *probes = json_object_get(trace->end, "probes");
     const char *note = json_string_value(json_object_get(probes, "note"));
     *out = (mr_function_table){.note = note ? note : ""};
-    out->lost = (int64_t)number_of(probes, "lost");
-    out->period = (double)number_of(probes, "period_ns") * 1e-9;
+    out->lost = (int64_t)count_of(probes, "lost");
+    out->period = (double)count_of(probes, "period_ns") * 1e-9;
     MR_TRY(read_functions(out, json_object_get(probes, "functions"), err));
     MR_TRY(make_places(out, trace, err));
     return count_all(out, trace, err);

@@ -6,8 +6,9 @@
  * goes at the lowest. The rates come from what was measured:
  *
  *     threads    min(threads, CPUs) / time of a thread per sample, waiting left out
- *     CPUs       CPUs / CPU time of all threads per sample, those that read and the consumer's in
- *                next() included
+ *     CPUs       CPUs / CPU time of all threads per sample, those that read, those that speak with
+ *                other ranks and the consumer's in next() included, but not those that read what
+ *                others ask a rank for (peers)
  *     host lock  1 / time under the lock per sample
  *     storage    reads in flight / time of a read (Little's law: the most it has shown to give),
  *                times the samples that a read brings; of servers, requests in flight / time of a

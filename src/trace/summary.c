@@ -553,7 +553,7 @@ static void set_ops(builder *b, mr_figures *f) {
     f->n_ops = s->trace->n_ops;
 }
 
-static double number_of(const json_t *object, const char *name) {
+static double integer_of(const json_t *object, const char *name) {
     return (double)json_integer_value(json_object_get(object, name));
 }
 
@@ -593,9 +593,9 @@ static void set_program(const builder *b, mr_figures *f) {
     const json_t *end = b->s->trace->end;
     const double work = b->s->kinds[MR_SPAN_SAMPLE].total;
     const double wait = b->s->kinds[MR_SPAN_WAIT_BATCH].total;
-    f->disk_bytes = number_of(end, "disk_bytes") * mr_divide(f->work, work);
-    f->beside = number_of(end, "beside_ns") * ns * mr_divide(f->wait, wait);
-    f->pinning = number_of(end, "pinning_ns") * ns * mr_divide(f->batches, (double)b->s->batches);
+    f->disk_bytes = integer_of(end, "disk_bytes") * mr_divide(f->work, work);
+    f->beside = integer_of(end, "beside_ns") * ns * mr_divide(f->wait, wait);
+    f->pinning = integer_of(end, "pinning_ns") * ns * mr_divide(f->batches, (double)b->s->batches);
 }
 
 static void set_foreign(builder *b, mr_figures *f) {
@@ -616,10 +616,10 @@ static void set_foreign(builder *b, mr_figures *f) {
 }
 
 static void set_stream(mr_figures *f, const json_t *stream) {
-    f->starved = 1e-9 * number_of(stream, "starved_ns");
-    f->entries = number_of(stream, "entries");
-    f->behind = stream ? number_of(stream, "behind") : -1;
-    f->replayed = number_of(stream, "replayed");
+    f->starved = 1e-9 * integer_of(stream, "starved_ns");
+    f->entries = integer_of(stream, "entries");
+    f->behind = stream ? integer_of(stream, "behind") : -1;
+    f->replayed = integer_of(stream, "replayed");
 }
 
 /* Sums of the steady part become means of a request. */
@@ -629,11 +629,11 @@ static void set_requests(mr_figures *f, const mr_times *transfer, const json_t *
     f->first_byte = mr_divide(f->first_byte, f->requests);
     f->transfer = mr_divide(f->transfer, f->requests);
     f->request_bytes = transfer->timed ? transfer->bytes_in / (double)transfer->timed : 0;
-    f->requests_most = number_of(servers, "width");
-    f->asked = number_of(servers, "requests");
-    f->retries = number_of(servers, "retries");
-    f->busy = number_of(servers, "busy");
-    f->narrowed = number_of(servers, "narrowed");
+    f->requests_most = integer_of(servers, "width");
+    f->asked = integer_of(servers, "requests");
+    f->retries = integer_of(servers, "retries");
+    f->busy = integer_of(servers, "busy");
+    f->narrowed = integer_of(servers, "narrowed");
 }
 
 static void set_figures(builder *b) {

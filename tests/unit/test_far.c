@@ -12,6 +12,7 @@
 #include "io/far_pace.h"
 #include "io/far_parts.h"
 #include "io/far_reply.h"
+#include "io/file.h"
 
 static mr_error err;
 
@@ -399,7 +400,7 @@ static mr_status read_range(const char *mode, int number, unsigned char *to) {
     char url[128];
     forget_error();
     memset(to, 0, 100);
-    return mr_far_read(address(url, sizeof url, mode, number, true), 20, 100, to, &err);
+    return mr_far_read(address(url, sizeof url, mode, number, true), 20, 100, to, NULL, &err);
 }
 
 typedef struct whole_object {
@@ -657,6 +658,30 @@ TEST(a_second_request_may_hang_as_the_first) {
     setenv("MILLRACE_FAR_ATTEMPTS", "4", 1);
 }
 
+/* The first four requests hang, which are one attempt; of nine that would, no more than four are
+ * sent in one. */
+TEST(requests_beside_one_that_hangs_are_no_further_attempts) {
+    char url[128];
+    whole_object o;
+    mr_far_line *line = NULL;
+    setenv("MILLRACE_FAR_STALL", "1", 1);
+    for (int attempts = 1; attempts <= 2; attempts++) {
+        setenv("MILLRACE_FAR_ATTEMPTS", attempts == 1 ? "1" : "2", 1);
+        far_forget(&bad);
+        CHECK_INT(mr_far_line_open(&line, NULL, &err), ==, MR_OK);
+        for (int i = 0; i < 100; i++) {
+            read_by(line, address(url, sizeof url, "ok", 1, true), 50, &o);
+        }
+        int number = attempts == 1 ? 9 : 4;
+        mr_status status = read_by(line, address(url, sizeof url, "hang", number, true), 50, &o);
+        CHECK_INT(status, ==, attempts == 1 ? MR_E_IO : MR_OK);
+        CHECK_INT(bad.asked[number], ==, attempts == 1 ? 4 : 5);
+        mr_far_line_close(line);
+    }
+    setenv("MILLRACE_FAR_STALL", "2", 1);
+    setenv("MILLRACE_FAR_ATTEMPTS", "4", 1);
+}
+
 static int64_t retries_of(const mr_far_line *line) {
     mr_far_figures figures;
     mr_far_line_figures(line, &figures);
@@ -739,7 +764,7 @@ TEST(a_request_has_nothing_of_the_one_before) {
 TEST(addresses_have_no_passwords) {
     unsigned char byte;
     forget_error();
-    CHECK_INT(mr_far_read("http://me:secret@127.0.0.1/x", 0, 1, &byte, &err), ==, MR_E_PARAM);
+    CHECK_INT(mr_far_read("http://me:secret@127.0.0.1/x", 0, 1, &byte, NULL, &err), ==, MR_E_PARAM);
     CHECK(strstr(err.text, "password") != NULL);
 }
 
@@ -750,10 +775,10 @@ TEST(a_proxy_of_the_environment_is_asked) {
     snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", bad.port);
     setenv("http_proxy", proxy, 1);
     forget_error();
-    CHECK_INT(mr_far_read(there, 20, 100, bytes, &err), ==, MR_OK);
+    CHECK_INT(mr_far_read(there, 20, 100, bytes, NULL, &err), ==, MR_OK);
     CHECK(is_right(bytes, 20, 100));
     setenv("no_proxy", "127.0.0.2", 1);
-    CHECK_INT(mr_far_read(there, 20, 100, bytes, &err), ==, MR_E_IO);
+    CHECK_INT(mr_far_read(there, 20, 100, bytes, NULL, &err), ==, MR_E_IO);
     unsetenv("no_proxy");
     unsetenv("http_proxy");
 }
@@ -765,7 +790,7 @@ TEST(nobody_listens) {
     close(far_listen(&port));
     snprintf(url, sizeof url, "http://127.0.0.1:%d/x", port);
     forget_error();
-    CHECK_INT(mr_far_read(url, 0, 1, &byte, &err), ==, MR_E_IO);
+    CHECK_INT(mr_far_read(url, 0, 1, &byte, NULL, &err), ==, MR_E_IO);
     CHECK(strstr(err.text, "after 4 attempts") != NULL);
 }
 
@@ -1002,6 +1027,43 @@ TEST(what_fails_on_the_servers_side_is_not_skipped) {
              good, server.port);
     CHECK_INT(run_skipping(list, &skipped), ==, MR_END);
     CHECK_INT(skipped, ==, 1);
+}
+
+/* The environment has the last word, and says nothing here. */
+TEST(what_a_document_says_of_servers_holds_while_it_is_compiled) {
+    char url[128], document[320];
+    mr_pipeline *pipeline = NULL;
+    unsetenv("MILLRACE_FAR_ATTEMPTS");
+    far_forget(&bad);
+    snprintf(document, sizeof document,
+             "{\"source\": {\"parquet\": {\"path\": \"%s\"}}, \"ops\": [], \"batch\": 1, "
+             "\"servers\": {\"attempts\": 1}}",
+             address(url, sizeof url, "always500", 41, false));
+    forget_error();
+    CHECK_INT(mr_pipeline_parse(&pipeline, document, strlen(document), NULL, &err), ==, MR_E_IO);
+    CHECK_INT(bad.asked[41], ==, 1);
+    setenv("MILLRACE_FAR_ATTEMPTS", "4", 1);
+}
+
+/* By whatever thread: what a run reads has the limits of its dataset with it. */
+TEST(an_extent_is_opened_and_read_within_limits) {
+    char url[128], bytes[100];
+    const mr_far_limits limits = {.attempts = 1};
+    mr_open_extent open;
+    unsetenv("MILLRACE_FAR_ATTEMPTS");
+    far_forget(&bad);
+    forget_error();
+    mr_extent extent = {.path = address(url, sizeof url, "always500", 42, false),
+                        .length = sizeof bytes,
+                        .limit = INT64_MAX};
+    CHECK_INT(mr_extent_open_within(&extent, &limits, &open, &err), ==, MR_E_IO);
+    CHECK_INT(bad.asked[42], ==, 1);
+    extent.path = address(url, sizeof url, "always500", 43, true);
+    CHECK_INT(mr_extent_open_within(&extent, &limits, &open, &err), ==, MR_OK);
+    CHECK_INT(mr_extent_read(&open, bytes, &err), ==, MR_E_IO);
+    CHECK_INT(bad.asked[43], ==, 1);
+    mr_extent_close(&open);
+    setenv("MILLRACE_FAR_ATTEMPTS", "4", 1);
 }
 
 /* Every thread that reads has a track: of files, where each read is one, and of objects. */

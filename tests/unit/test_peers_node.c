@@ -128,6 +128,39 @@ TEST(a_memory_smaller_than_an_index_is_not_looked_into) {
     close_rig();
 }
 
+static void push(int64_t item) {
+    char bytes[RIG_SIZE];
+    rig_content(item, bytes);
+    rig_say_body(&rig, 1, PUSH, item, RAW, bytes, sizeof bytes);
+}
+
+static int64_t parked(void) {
+    pthread_mutex_lock(&rig.peers->lock);
+    int64_t bytes = rig.peers->peers[1].parked;
+    pthread_mutex_unlock(&rig.peers->lock);
+    return bytes;
+}
+
+/* The owner's window is of what it was not told to have been let go of. */
+TEST(what_was_pushed_before_it_was_shown_is_taken_and_not_kept_after) {
+    open_rig("mpi?linger=0");
+    int64_t item = rig_owned_by(&rig, 1, 0), next = rig_owned_by(&rig, 1, item + 1);
+    push(item);
+    while (parked() == 0) {
+        rig_nap();
+    }
+    (void)show(item);
+    (void)show(next);
+    push(next);
+    wait_asked(~next);
+    CHECK_INT(parked(), ==, RIG_SIZE);
+    rig_ask(&rig, (int)item + 1);
+    wait_asked(~item);
+    CHECK_INT(parked(), ==, 0);
+    CHECK(rig.loads[item].lent);
+    close_rig();
+}
+
 TEST(an_owner_that_has_read_it_says_where_it_lies) {
     open_rig("mpi?linger=0");
     int64_t item = rig_owned_by(&rig, 1, 0), none = rig_owned_by(&rig, 1, item + 1);
@@ -186,6 +219,37 @@ TEST(what_is_seen_is_promised_no_longer) {
     mr_peers_foresee(rig.peers, 1, &own, 1);
     CHECK_INT(promised_to(1), ==, 0);
     close_rig();
+}
+
+/* What is given back may be another thread's at once. */
+TEST(goods_that_were_not_shown_are_not_touched_once_they_are_given_back) {
+    open_rig("mpi?linger=0");
+    goods *g = mr_node_take(&one, RIG_SIZE);
+    *g = (goods){.references = 1, .is_common = true, .size = RIG_SIZE};
+    mr_node_drop(&one, g);
+    CHECK_INT(g->references, ==, 1);
+    CHECK(mr_node_take(&one, RIG_SIZE) == g);
+    close_rig();
+}
+
+/* Of a rank that is alone. */
+static uint64_t cells_with(const char *share) {
+    mr_common_name name;
+    rig = (peers_rig){0};
+    CHECK(rig_open_data(&rig, share));
+    mr_peers x = {.maps = true,
+                  .config = {.children = &rig.children, .locality = rig.locality, .world = 1}};
+    x.config.terms.share = rig.pipeline->share;
+    mr_node_open(&x, &name);
+    mr_node_close(&x);
+    rig_close_data(&rig);
+    return x.n_cells;
+}
+
+TEST(an_index_is_small_beside_what_may_be_kept) {
+    CHECK_INT(cells_with(""), ==, 32);
+    CHECK_INT(cells_with("\"memory\": \"50KB\""), ==, 16);
+    CHECK_INT(cells_with("\"memory\": \"1KB\""), ==, 8);
 }
 
 TEST(who_does_not_map_neither_looks_nor_shows) {

@@ -92,6 +92,19 @@ TEST(what_is_asked_for_is_given) {
     close_rig();
 }
 
+/* Before a trace is closed, which has what each thread used. */
+TEST(a_rank_that_has_ended_knows_what_its_thread_used) {
+    rig = (peers_rig){0};
+    atomic_store(&refuses, false);
+    CHECK(rig_open_data(&rig, ""));
+    rig.tracks.ring = 1 << 10;
+    CHECK(rig_open_peers(&rig));
+    const mr_track *track = rig.peers->config.track;
+    mr_peers_end(rig.peers, false);
+    CHECK_INT(track->usage.v[MR_COUNT_CPU_NS], >, 0);
+    close_rig();
+}
+
 TEST(without_memory_for_an_answer_the_answer_is_not_here) {
     if (!HAS_FAULTS) {
         return;
@@ -107,6 +120,21 @@ TEST(without_memory_for_an_answer_the_answer_is_not_here) {
     atomic_store(&refuses, false);
     rig_say_body(&rig, 2, ASK, 0, RAW, &own, sizeof own);
     wait_sent(2, GIVE, own);
+    close_rig();
+}
+
+/* Without it the other would say where things lie, for ever. */
+TEST(that_a_rank_cannot_see_is_said_when_there_is_memory) {
+    if (!HAS_FAULTS) {
+        return;
+    }
+    open_rig("");
+    pthread_mutex_lock(&rig.peers->lock);
+    has_no_memory = true;
+    mr_letters_post_word(rig.peers, 1, BLIND, 0);
+    has_no_memory = false;
+    pthread_mutex_unlock(&rig.peers->lock);
+    wait_sent(1, BLIND, -1);
     close_rig();
 }
 

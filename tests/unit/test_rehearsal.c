@@ -304,7 +304,7 @@ TEST(offers_take_effect_after_the_lag) {
     mr_rehearsal_free(buffer);
 }
 
-static void check_same_letters(const mr_rehearsal *plain, const mr_rehearsal *mirrored) {
+static void check_same_letters(mr_rehearsal *plain, mr_rehearsal *mirrored) {
     size_t length = mr_base64_length(mr_rehearsal_bytes(plain));
     char *a = malloc(length), *b = malloc(length);
     CHECK_INT(mr_base64_length(mr_rehearsal_bytes(mirrored)), ==, length);

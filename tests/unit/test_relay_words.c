@@ -154,6 +154,8 @@ static const mr_link_class fake = {.abi = MR_LINK_ABI,
                                    .close = close_fake};
 
 /* ---- The relay: rank 0 of 2, which have a partition each ---- */
+static mr_track *speaks, *reads;
+
 static void begin(const mr_dataset *dataset) {
     other.n = 0;
     other.number = 0;
@@ -164,6 +166,8 @@ static void begin(const mr_dataset *dataset) {
                                     .dataset = dataset,
                                     .merge = {.partitions = 2, .quantum = 1},
                                     .world = 2,
+                                    .speaks = speaks,
+                                    .reads = reads,
                                     .lends = 1 << 20};
     CHECK_INT(mr_relay_open(&relay, &config, &err), ==, MR_OK);
 }
@@ -529,6 +533,20 @@ TEST(what_comes_back_changed_is_read_again) {
     oldest_number = 1;
     CHECK_INT(lend(true, &gone), ==, MR_E_STATE);
     CHECK_INT(gone.n, ==, 0);
+}
+
+TEST(a_relay_that_has_ended_knows_what_its_threads_used) {
+    mr_tracks tracks = {0};
+    CHECK(mr_tracks_init(&tracks, 2, 0, 1, 1 << 10));
+    speaks = mr_tracks_add(&tracks, MR_TRACK_READER);
+    reads = mr_tracks_add(&tracks, MR_TRACK_READER);
+    begin(NULL);
+    mr_relay_end(relay);
+    CHECK_INT(speaks->usage.v[MR_COUNT_CPU_NS], >, 0);
+    CHECK_INT(reads->usage.v[MR_COUNT_CPU_NS], >, 0);
+    end();
+    speaks = reads = NULL;
+    mr_tracks_free(&tracks);
 }
 
 TEST_MAIN()

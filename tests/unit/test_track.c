@@ -104,6 +104,18 @@ TEST(small_samples_are_timed_now_and_then_and_counted_always) {
     mr_tracks_free(&tracks);
 }
 
+TEST(what_all_visits_used_may_be_much) {
+    mr_tracks tracks = make_tracks(RING);
+    mr_track *track = mr_tracks_add(&tracks, MR_TRACK_CONSUMER);
+    mr_counts used;
+    const int64_t much = (int64_t)1 << 57;
+    track->turn = 1 << 14;
+    track->counts[MR_SPAN_WAIT_BATCH] = (mr_line_counts){.n = 1 << 10, .sum = {.v = {much}}};
+    mr_track_usage(track, &used);
+    CHECK_INT(used.v[0], ==, 16 * much);
+    mr_tracks_free(&tracks);
+}
+
 TEST(rows_made_together_share_spans) {
     mr_tracks tracks = make_tracks(RING);
     mr_track *track = mr_tracks_add(&tracks, MR_TRACK_WORKER);

@@ -127,6 +127,7 @@ mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, cons
 mr_status mr_dataset_open_for(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *wanted,
                               bool single, const char *objects, const mr_log *log, mr_error *err) {
     dataset->objects = objects;
+    dataset->limits = mr_servers_limits(&pipeline->servers);
     MR_TRY(open_source(dataset, pipeline, wanted, single, objects, log, err));
     dataset->shape.size = (uint32_t)sizeof dataset->shape;
     dataset->class->shape(dataset->state, &dataset->shape);
@@ -325,12 +326,12 @@ void mr_dataset_drop(const mr_dataset *dataset, int32_t part, void *unpacked) {
 }
 
 /* ---- A block at once ---- */
-static mr_status measure(const mr_extent *extents, int32_t n, mr_bytes *bytes, size_t *total,
-                         mr_error *err) {
+static mr_status measure(const mr_dataset *dataset, const mr_extent *extents, int32_t n,
+                         mr_bytes *bytes, size_t *total, mr_error *err) {
     *total = 0;
     for (int32_t i = 0; i < n; i++) {
         mr_open_extent open;
-        MR_TRY(mr_extent_open(&extents[i], &open, err));
+        MR_TRY(mr_extent_open_within(&extents[i], &dataset->limits, &open, err));
         mr_extent_close(&open);
         bytes[i].size = open.size;
         if (__builtin_add_overflow(*total, open.size, total)) {
@@ -340,13 +341,14 @@ static mr_status measure(const mr_extent *extents, int32_t n, mr_bytes *bytes, s
     return MR_OK;
 }
 
-static mr_status read_all(const mr_extent *extents, int32_t n, mr_own_block *out, mr_error *err) {
+static mr_status read_all(const mr_dataset *dataset, const mr_extent *extents, int32_t n,
+                          mr_own_block *out, mr_error *err) {
     char *at = out->memory;
     for (int32_t i = 0; i < n; i++) {
         mr_extent exactly = extents[i];
         mr_open_extent open;
         exactly.length = (int64_t)out->bytes[i].size;
-        MR_TRY(mr_extent_open(&exactly, &open, err));
+        MR_TRY(mr_extent_open_within(&exactly, &dataset->limits, &open, err));
         mr_status status = mr_extent_read(&open, at, err);
         mr_extent_close(&open);
         MR_TRY(status);
@@ -356,15 +358,16 @@ static mr_status read_all(const mr_extent *extents, int32_t n, mr_own_block *out
     return MR_OK;
 }
 
-static mr_status read_block(const mr_extent *extents, int32_t n, mr_own_block *out, mr_error *err) {
+static mr_status read_block(const mr_dataset *dataset, const mr_extent *extents, int32_t n,
+                            mr_own_block *out, mr_error *err) {
     size_t total = 0;
     out->bytes = mr_zalloc((size_t)n, sizeof *out->bytes);
     if (!out->bytes) {
         return mr_fail_memory(err, (size_t)n * sizeof *out->bytes);
     }
-    MR_TRY(measure(extents, n, out->bytes, &total, err));
+    MR_TRY(measure(dataset, extents, n, out->bytes, &total, err));
     out->memory = malloc(total ? total : 1);
-    return out->memory ? read_all(extents, n, out, err) : mr_fail_memory(err, total);
+    return out->memory ? read_all(dataset, extents, n, out, err) : mr_fail_memory(err, total);
 }
 
 static mr_status unpack_block(const mr_dataset *dataset, mr_own_block *out, mr_error *err) {
@@ -387,7 +390,7 @@ static mr_status fetch(const mr_dataset *dataset, int64_t block, mr_own_block *o
     mr_extent own[4], *extents;
     int32_t n = 0;
     MR_TRY(mr_dataset_locate(dataset, block, own, 4, &extents, &n, err));
-    mr_status status = read_block(extents, n, out, err);
+    mr_status status = read_block(dataset, extents, n, out, err);
     if (extents != own) {
         mr_free(extents);
     }

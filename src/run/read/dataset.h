@@ -6,7 +6,7 @@
 #define MR_RUN_DATASET_H
 
 #include "run/read/mapping.h"
-#include "run/stream/news.h"
+#include "run/read/news.h"
 
 typedef struct mr_dataset {
     const mr_source_class *class;
@@ -16,10 +16,11 @@ typedef struct mr_dataset {
     mr_mapping *mapping; /* ops that the source runs; NULL: none */
     int32_t number, of;  /* which of the run's datasets it is */
     char fingerprint[33];
-    const char *objects; /* as it was opened with; whoever opens it keeps the text */
-    bool is_far;         /* some of its bytes lie on servers */
-    mr_news *news;       /* (streams) what advance said; its caller tells it */
-    mr_log noting;       /* that writes to it */
+    const char *objects;  /* as it was opened with; whoever opens it keeps the text */
+    bool is_far;          /* some of its bytes lie on servers */
+    mr_far_limits limits; /* of what is asked of them */
+    mr_news *news;        /* (streams) what advance said; its caller tells it */
+    mr_log noting;        /* that writes to it */
 } mr_dataset;
 
 /* objects: see mr_wanted. mr_dataset_close is due even if opening failed; a zeroed one may be

@@ -83,7 +83,7 @@ mr_status mr_peers_open(mr_peers **out, const mr_peers_config *config, mr_error 
     init_locks(x);
     mr_status status = open_parts(x, err);
     if (status < 0) {
-        mr_peers_close(x, false);
+        mr_peers_close(x);
         return status;
     }
     *out = x;
@@ -91,10 +91,7 @@ mr_status mr_peers_open(mr_peers **out, const mr_peers_config *config, mr_error 
 }
 
 /* ---- Ending ---- */
-void mr_peers_close(mr_peers *x, bool delivered) {
-    if (!x) {
-        return;
-    }
+void mr_peers_end(mr_peers *x, bool delivered) {
     pthread_mutex_lock(&x->lock);
     x->lingers = delivered;
     x->stopping = x->closing = true;
@@ -106,6 +103,13 @@ void mr_peers_close(mr_peers *x, bool delivered) {
     pthread_cond_broadcast(&x->jobs);
     pthread_mutex_unlock(&x->lock);
     mr_threads_join(&x->readers);
+}
+
+void mr_peers_close(mr_peers *x) {
+    if (!x) {
+        return;
+    }
+    mr_peers_end(x, false); /* unless it was ended before */
     mr_letters_free(x);
     mr_items_free(&x->here);
     mr_items_free(&x->wanted);

@@ -52,9 +52,11 @@ bool mr_peers_is_url(const char *url);
 /* Waits for all ranks. */
 mr_status mr_peers_open(mr_peers **out, const mr_peers_config *config, mr_error *err);
 
-/* delivered: all that the plan has for this rank; then others that still ask are served for a
- * while. NULL allowed. */
-void mr_peers_close(mr_peers *peers, bool delivered);
+/* When nobody here asks any more: the other ranks are told, and the threads end. delivered: all
+ * that the plan has for this rank; then others that still ask are served for a while. What was lent
+ * stays until mr_peers_close. */
+void mr_peers_end(mr_peers *peers, bool delivered);
+void mr_peers_close(mr_peers *peers); /* NULL allowed */
 
 /* The state is the peers. In this order: what lies where it can be seen is "not here" for peers,
  * at once or when its owner has read it. */

@@ -124,8 +124,9 @@ static bool wait_for_peer(mr_peers *x, int64_t item, mr_load *load) {
     return true;
 }
 
-/* With the lock held: what was pushed needs no question. */
-static mr_answer take_or_wait(mr_peers *x, int64_t item, mr_load *load) {
+/* With the lock held: what was pushed needs no question, and is taken even where it can be seen by
+ * now: its owner counts what is not. What can be seen the next origin has. */
+static mr_answer take_or_wait(mr_peers *x, int64_t item, int32_t owner, mr_load *load) {
     if (x->stopping || x->failed) {
         return MR_ANSWER_NOT_HERE;
     }
@@ -134,6 +135,9 @@ static mr_answer take_or_wait(mr_peers *x, int64_t item, mr_load *load) {
         mr_answer answer = mr_load_lend_goods(load, g);
         mr_goods_release(g);
         return answer;
+    }
+    if (mr_node_sees(x, item, owner)) {
+        return MR_ANSWER_NOT_HERE;
     }
     return wait_for_peer(x, item, load) ? MR_ANSWER_LATER : MR_ANSWER_NOT_HERE;
 }
@@ -150,11 +154,8 @@ static mr_answer ask_peer(void *state, mr_load *load) {
         mr_load_fail(load, failure.code, &failure);
         return MR_ANSWER_FAILED;
     }
-    if (mr_node_sees(x, item, owner)) {
-        return MR_ANSWER_NOT_HERE; /* the next origin has it */
-    }
     pthread_mutex_lock(&x->lock);
-    mr_answer answer = take_or_wait(x, item, load);
+    mr_answer answer = take_or_wait(x, item, owner, load);
     pthread_mutex_unlock(&x->lock);
     return answer;
 }

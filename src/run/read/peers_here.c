@@ -46,22 +46,24 @@ void mr_peers_serve(mr_peers *x, int64_t item, int32_t from, bool insists) {
     pthread_mutex_unlock(&x->lock);
 }
 
-static mr_status measure(const mr_extent *extents, int32_t n, size_t *total, mr_error *err) {
+static mr_status measure(const mr_dataset *dataset, const mr_extent *extents, int32_t n,
+                         size_t *total, mr_error *err) {
     *total = 0;
     for (int32_t i = 0; i < n; i++) {
         mr_open_extent open;
-        MR_TRY(mr_extent_open(&extents[i], &open, err));
+        MR_TRY(mr_extent_open_within(&extents[i], &dataset->limits, &open, err));
         mr_extent_close(&open);
         *total += open.size;
     }
     return MR_OK;
 }
 
-static mr_status read_extents(const mr_extent *extents, int32_t n, goods *g, mr_error *err) {
+static mr_status read_extents(const mr_dataset *dataset, const mr_extent *extents, int32_t n,
+                              goods *g, mr_error *err) {
     char *at = mr_goods_bytes(g), *end = at + g->size;
     for (int32_t i = 0; i < n; i++) {
         mr_open_extent open;
-        MR_TRY(mr_extent_open(&extents[i], &open, err));
+        MR_TRY(mr_extent_open_within(&extents[i], &dataset->limits, &open, err));
         mr_status status = open.size <= (size_t)(end - at)
                                ? mr_extent_read(&open, at, err)
                                : mr_fail(err, MR_E_CORRUPT, "the file has grown");
@@ -92,13 +94,13 @@ static goods *read_goods(mr_peers *x, int64_t item, const mr_dataset *dataset, i
     size_t size = 0;
     goods *g = NULL;
     if (mr_dataset_locate(dataset, block, own, 4, &extents, &n, &ignored) == MR_OK &&
-        mr_extents_can_travel(extents, n) && measure(extents, n, &size, &ignored) == MR_OK) {
+        mr_extents_can_travel(extents, n) &&
+        measure(dataset, extents, n, &size, &ignored) == MR_OK) {
         g = make_room(x, item, size);
     }
     if (g) {
-        if (read_extents(extents, n, g, &ignored) < 0) {
-            mr_node_give_back(x, g);
-            mr_goods_release(g);
+        if (read_extents(dataset, extents, n, g, &ignored) < 0) {
+            mr_node_drop(x, g);
             g = NULL;
         } else {
             g->hash = mr_hash(mr_goods_bytes(g), size);
@@ -242,9 +244,10 @@ void mr_peers_keep_record(mr_peers *x, int64_t item, goods *g) {
     }
     pthread_mutex_unlock(&x->lock);
     if (!kept && shown != g) {
-        mr_node_give_back(x, shown);
+        mr_node_drop(x, shown);
+    } else {
+        mr_goods_release(shown);
     }
-    mr_goods_release(shown);
 }
 
 void mr_peers_keep_copy(mr_peers *x, int64_t item, goods *g) {

@@ -18,10 +18,11 @@ static void put_in_line(mr_peers *x, letter *l) {
 
 /* What may be left unsaid: signs of life, samples that were offered, and what nobody asked for. */
 static void say_later(mr_peers *x, int32_t to, kind what) {
+    const uint32_t due = 1u << DONE | 1u << BYE | 1u << BYE_TOO | 1u << LOST | 1u << BLIND;
     if (what == GIVE || what == THERE || what == NOT_HERE) {
         x->peers[to].unsaid |= 1u << NOT_HERE;
-    } else if (what == DONE || what == BYE || what == BYE_TOO || what == LOST) {
-        x->peers[to].unsaid |= 1u << what;
+    } else {
+        x->peers[to].unsaid |= due & 1u << what;
     }
     pthread_cond_signal(&x->mail);
 }
@@ -80,7 +81,7 @@ bool mr_letters_post_goods(mr_peers *x, int32_t to, kind what, int64_t item, goo
 void mr_letters_post_unsaid(mr_peers *x) {
     for (int32_t r = 0; r < x->config.world; r++) {
         peer *p = &x->peers[r];
-        for (int what = ASK; !p->is_spare_out && p->unsaid && what <= LOST; what++) {
+        for (int what = ASK; !p->is_spare_out && p->unsaid && what <= THERE; what++) {
             if (!(p->unsaid & 1u << what)) {
                 continue;
             }
@@ -179,7 +180,6 @@ mr_answer mr_load_lend_goods(mr_load *load, goods *g) {
     return answer;
 }
 
-/* Tells those who wait; no lock held. NULL: it is not here, or (failure) never will be. */
 void mr_peers_answer(mr_peers *x, int64_t item, waiter *list, goods *g, const mr_error *failure) {
     while (list) {
         waiter *next = list->next;

@@ -50,10 +50,14 @@ static size_t index_size(uint64_t n_cells) {
 }
 
 /* ---- The owner ---- */
-/* About one item a cell. */
-static uint64_t choose_cells(const mr_peers *x) {
-    uint64_t items = (uint64_t)mr_locality_items(x->config.locality), n = 64;
-    while (n < items / (uint64_t)x->config.world) {
+/* About one item a cell. The index has memory from the beginning, so it is small beside what can be
+ * kept: samples of less than a page share cells where there are as many as that. */
+static uint64_t choose_cells(const mr_peers *x, int64_t memory) {
+    enum { LEAST = 8, SHARE = 4096 };
+    const int64_t given = x->config.terms.share.memory;
+    const uint64_t room = (uint64_t)(given > 0 && given < memory ? given : memory) / SHARE;
+    uint64_t items = (uint64_t)mr_locality_items(x->config.locality), n = LEAST;
+    while (n < items / (uint64_t)x->config.world && n < room) {
         n *= 2;
     }
     return n;
@@ -67,8 +71,8 @@ static int64_t choose_size(const mr_peers *x) {
 }
 
 void mr_node_open(mr_peers *x, mr_common_name *own) {
-    const uint64_t n = choose_cells(x);
-    int64_t memory = choose_size(x);
+    const int64_t memory = choose_size(x);
+    const uint64_t n = choose_cells(x, memory);
     node_index *index = x->maps && memory > 0 && mr_common_open(&x->common, (size_t)memory)
                             ? mr_common_take(&x->common, index_size(n))
                             : NULL;
@@ -102,13 +106,15 @@ goods *mr_node_take(mr_peers *x, size_t size) {
     return at ? (goods *)(void *)(at + TAG_ROOM) : NULL;
 }
 
-/* What was taken and was not shown. */
-void mr_node_give_back(mr_peers *x, goods *g) {
-    if (g->is_common) {
-        pthread_mutex_lock(&x->common_lock);
-        mr_common_give_back(&x->common, (char *)g - TAG_ROOM);
-        pthread_mutex_unlock(&x->common_lock);
+/* Once it is given back another thread may have it for goods of its own. */
+void mr_node_drop(mr_peers *x, goods *g) {
+    if (!g->is_common) {
+        mr_goods_release(g);
+        return;
     }
+    pthread_mutex_lock(&x->common_lock);
+    mr_common_give_back(&x->common, (char *)g - TAG_ROOM);
+    pthread_mutex_unlock(&x->common_lock);
 }
 
 void mr_node_show(mr_peers *x, int64_t item, goods *g) {

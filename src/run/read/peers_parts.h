@@ -228,7 +228,7 @@ void mr_node_settle(mr_peers *x); /* where nobody sees it, memory is like any ot
 void mr_node_close(mr_peers *x);
 bool mr_node_may_show(const mr_peers *x, int64_t item, form as);
 goods *mr_node_take(mr_peers *x, size_t size);          /* NULL: there is no such memory */
-void mr_node_give_back(mr_peers *x, goods *g);          /* not shown; nobody uses it any more */
+void mr_node_drop(mr_peers *x, goods *g);               /* the only reference; it was not shown */
 void mr_node_show(mr_peers *x, int64_t item, goods *g); /* lock held */
 bool mr_node_sees(const mr_peers *x, int64_t item, int32_t owner);
 

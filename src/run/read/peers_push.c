@@ -215,10 +215,10 @@ void mr_pushes_free(mr_peers *x) {
 /* ---- The other side: with the lock held ---- */
 bool mr_pushes_park(mr_peers *x, int64_t item, int32_t from, goods *g) {
     peer *p = &x->peers[from];
-    bool welcome = !x->stopping && !x->failed && item >= 0 &&
-                   item < mr_locality_items(x->config.locality) &&
-                   mr_locality_owner(x->config.locality, item) == from &&
-                   !mr_items_find(&x->came, item) && fits(p->parked, g->size, x->window);
+    bool welcome =
+        !x->stopping && !x->failed && item >= 0 && item < mr_locality_items(x->config.locality) &&
+        mr_locality_owner(x->config.locality, item) == from && !mr_items_find(&x->came, item) &&
+        fits(p->parked, g->size, x->window) && !mr_node_sees(x, item, from);
     mr_peer_entry *e = welcome ? mr_items_add(&x->came, item) : NULL;
     if (e) {
         e->goods = g;

@@ -336,64 +336,67 @@ static void take_asks(mr_peers *x, const mr_link_message *m, const head *h) {
     free(m->body ? mr_goods_at(m->body) : NULL);
 }
 
-static void take_leave(mr_peers *x, int32_t who) {
+static void take_leave(mr_peers *x, const mr_link_message *m, const head *h) {
+    (void)h;
     pthread_mutex_lock(&x->lock);
-    x->peers[who].left = true;
-    mr_letters_post_word(x, who, BYE_TOO, 0);
+    x->peers[m->peer].left = true;
+    mr_letters_post_word(x, m->peer, BYE_TOO, 0);
     pthread_mutex_unlock(&x->lock);
-    give_up(x, who, NULL);
+    give_up(x, m->peer, NULL);
 }
+
+static void take_blindness(mr_peers *x, const mr_link_message *m, const head *h) {
+    (void)h;
+    atomic_store(&x->peers[m->peer].sees, false);
+}
+
+static void take_done(mr_peers *x, const mr_link_message *m, const head *h) {
+    (void)h;
+    x->peers[m->peer].done = true;
+}
+
+static void take_goodbye(mr_peers *x, const mr_link_message *m, const head *h) {
+    (void)h;
+    x->peers[m->peer].left_too = true;
+}
+
+static void take_loss(mr_peers *x, const mr_link_message *m, const head *h) {
+    char why[48];
+    if (h->item >= 0 && h->item < x->config.world && h->item != x->config.rank) {
+        snprintf(why, sizeof why, "rank %d says so", (int)m->peer);
+        lose(x, (int32_t)h->item, why);
+    }
+}
+
+/* keeps_body: it is the function's to free. A beat needs none: that it was heard is all it says. */
+static const struct {
+    void (*take)(mr_peers *x, const mr_link_message *m, const head *h);
+    bool keeps_body;
+} kinds[] = {
+    [ASK] = {take_asks, true},          [GIVE] = {take_goods, true},
+    [PUSH] = {take_push, true},         [KEEP] = {take_record, true},
+    [NOT_HERE] = {take_refusal, false}, [THERE] = {take_there, false},
+    [BLIND] = {take_blindness, false},  [DONE] = {take_done, false},
+    [BYE] = {take_leave, false},        [BYE_TOO] = {take_goodbye, false},
+    [LOST] = {take_loss, false},
+};
 
 static void take_message(mr_peers *x, const mr_link_message *m) {
     head h;
     memcpy(&h, m->head, sizeof h);
     bool known = h.magic == MAGIC && m->peer >= 0 && m->peer < x->config.world;
+    uint32_t what = known && h.kind < sizeof kinds / sizeof *kinds ? h.kind : 0;
     if (known) {
         pthread_mutex_lock(&x->lock);
         x->peers[m->peer].heard = mr_peers_now();
         pthread_mutex_unlock(&x->lock);
     }
-    if (known && h.kind == ASK) {
-        take_asks(x, m, &h);
-        return;
+    if (kinds[what].take) {
+        kinds[what].take(x, m, &h);
     }
-    if (known && h.kind == GIVE) {
-        take_goods(x, m, &h);
-        return;
+    if (!kinds[what].keeps_body) {
+        free(m->body ? mr_goods_at(m->body) : NULL);
     }
-    if (known && h.kind == PUSH) {
-        take_push(x, m, &h);
-        return;
-    }
-    if (known && h.kind == KEEP) {
-        take_record(x, m, &h);
-        return;
-    }
-    if (known && h.kind == NOT_HERE) {
-        take_refusal(x, m, &h);
-    }
-    if (known && h.kind == THERE) {
-        take_there(x, m, &h);
-    }
-    if (known && h.kind == BLIND) {
-        atomic_store(&x->peers[m->peer].sees, false);
-    }
-    if (known && h.kind == BYE) {
-        take_leave(x, m->peer);
-    }
-    if (known && h.kind == DONE) {
-        x->peers[m->peer].done = true;
-    }
-    if (known && h.kind == LOST && h.item >= 0 && h.item < x->config.world &&
-        h.item != x->config.rank) {
-        char why[48];
-        snprintf(why, sizeof why, "rank %d says so", (int)m->peer);
-        lose(x, (int32_t)h.item, why);
-    }
-    if (known && h.kind == BYE_TOO) {
-        x->peers[m->peer].left_too = true;
-    }
-    free(m->body ? mr_goods_at(m->body) : NULL);
 }
 
 static bool take_events(mr_peers *x) {

@@ -163,8 +163,8 @@ static mr_load *wait_for_start(mr_intake *intake) {
 }
 
 /* A file that stays open is taken from the table, or opened and left there. */
-static mr_status open_piece(mr_readahead *readahead, const mr_extent *extent, mr_open_extent *open,
-                            bool *lent, bool *was_open, mr_error *err) {
+static mr_status open_piece(mr_readahead *readahead, const mr_load *load, const mr_extent *extent,
+                            mr_open_extent *open, bool *lent, bool *was_open, mr_error *err) {
     int64_t file_size = 0;
     int fd = extent->object ? mr_handles_take(readahead->handles, extent->object, &file_size) : -1;
     *lent = *was_open = fd >= 0;
@@ -176,7 +176,7 @@ static mr_status open_piece(mr_readahead *readahead, const mr_extent *extent, mr
         }
         return status;
     }
-    MR_TRY(mr_extent_open(extent, open, err));
+    MR_TRY(mr_extent_open_within(extent, &load->dataset->limits, open, err));
     *lent = extent->object && !open->far &&
             mr_handles_offer(readahead->handles, extent->object, open->fd, open->file_size);
     return MR_OK;
@@ -205,7 +205,7 @@ static void read_piece(mr_readahead *readahead, mr_load *load, const piece *part
     bool lent;
     mr_error_clear(&err);
     bool was_open = false;
-    mr_status status = open_piece(readahead, &part->extent, &open, &lent, &was_open, &err);
+    mr_status status = open_piece(readahead, load, &part->extent, &open, &lent, &was_open, &err);
     if (status == MR_OK) {
         char *to = part->to;
         if (!to) {

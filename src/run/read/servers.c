@@ -19,10 +19,6 @@ int64_t mr_servers_objects_size(const mr_servers_terms *terms) {
     return environment && environment[0] ? strtoll(environment, NULL, 10) : terms->objects_size;
 }
 
-mr_far_limits mr_servers_limits(const mr_servers_terms *terms) {
-    return (mr_far_limits){terms->attempts, terms->seconds, terms->stall};
-}
-
 const char *mr_pipeline_objects(const mr_pipeline *pipeline) {
     return mr_servers_objects(&pipeline->servers);
 }

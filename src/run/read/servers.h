@@ -4,13 +4,11 @@
 #ifndef MR_RUN_SERVERS_H
 #define MR_RUN_SERVERS_H
 
-#include "io/far_limits.h"
 #include "plan/servers_document.h"
 
 /* The store in which their bytes are kept; "": none. Lives as long as the terms and the
  * environment. */
 const char *mr_servers_objects(const mr_servers_terms *terms);
 int64_t mr_servers_objects_size(const mr_servers_terms *terms); /* 0: not said */
-mr_far_limits mr_servers_limits(const mr_servers_terms *terms); /* the document's alone */
 
 #endif

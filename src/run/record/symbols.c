@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* symbols.c - see symbols.h. A path need not lead to the file that was loaded, nor that it is a
- * file: a relative one is that of another folder by now, a pipe would never end. So nothing but
+/* symbols.c - see symbols.h. A path need not lead to the file that was loaded, nor to a file
+ * at all: a relative one is that of another folder by now, a pipe would never end. So nothing but
  * whole files by whole paths is opened, and nothing is taken from one that cannot be told from
  * another build. */
 #include "run/record/symbols.h"

@@ -566,15 +566,19 @@ static void empty(queue *q) {
     mr_free(q->ring);
 }
 
-void mr_feed_close(mr_feed *feed) {
-    if (!feed) {
-        return;
-    }
+void mr_feed_end(mr_feed *feed) {
     mr_feed_stop(feed);
     mr_threads_join(&feed->threads);
     if (feed->config.ranks) {
         mr_relay_listen(feed->config.ranks, NULL, NULL);
     }
+}
+
+void mr_feed_close(mr_feed *feed) {
+    if (!feed) {
+        return;
+    }
+    mr_feed_end(feed);
     for (int32_t i = 0; feed->queues && i < feed->config.merge.partitions; i++) {
         empty(&feed->queues[i]);
     }

@@ -39,6 +39,7 @@ typedef struct mr_feed_config {
 /* mr_feed_close is due even if opening failed. */
 mr_status mr_feed_open(mr_feed **out, const mr_feed_config *config, mr_error *err);
 void mr_feed_stop(mr_feed *feed);  /* any thread: nobody waits any more */
+void mr_feed_end(mr_feed *feed);   /* its thread ends, and tells other ranks nothing more */
 void mr_feed_close(mr_feed *feed); /* NULL allowed. After the last entry that was taken is let go */
 
 /* The first sample that is not there: all before it are, of the partitions that are read. */

@@ -123,6 +123,33 @@ static mr_status fail_without_fabric(mr_error *err) {
     return MR_E_PARAM;
 }
 
+static void write_terms(const mr_live *live, mr_relay_terms *terms) {
+    const mr_live_config *c = &live->config;
+    memset(terms, 0, sizeof *terms); /* compared as bytes */
+    memcpy(terms->pipeline, c->pipeline->fingerprint, sizeof terms->pipeline);
+    memcpy(terms->dataset, c->dataset->fingerprint, sizeof terms->dataset);
+    terms->seed = (int64_t)c->seed;
+    terms->batch = c->batch;
+    terms->remainder = c->remainder;
+    terms->step = live->first_step;
+    terms->position = live->position;
+}
+
+static mr_status meet_ranks(mr_live *live, mr_error *err) {
+    const mr_live_config *c = &live->config;
+    mr_relay_config config = {.lends = spills_to_ranks(live) ? c->pipeline->pace.spill_bytes : 0,
+                              .url = c->fabric,
+                              .dataset = c->dataset,
+                              .merge = live->merge,
+                              .rank = (int32_t)c->rank,
+                              .world = (int32_t)c->world,
+                              .speaks = mr_tracks_add(c->tracks, MR_TRACK_READER),
+                              .reads = mr_tracks_add(c->tracks, MR_TRACK_READER)};
+    write_terms(live, &config.terms);
+    return config.speaks && config.reads ? mr_relay_open(&live->ranks, &config, err)
+                                         : mr_fail_memory(err, sizeof *config.speaks);
+}
+
 /* A rank that needs its own partitions alone has nothing to do with others. */
 static mr_status open_relay(mr_live *live, mr_error *err) {
     const mr_live_config *c = &live->config;
@@ -134,27 +161,7 @@ static mr_status open_relay(mr_live *live, mr_error *err) {
     if (!c->fabric || c->world < 2 || c->replay || (!needs_all && !spills_to_ranks(live))) {
         return MR_OK;
     }
-    mr_relay_config config = {.lends = spills_to_ranks(live) ? c->pipeline->pace.spill_bytes : 0,
-                              .url = c->fabric,
-                              .dataset = c->dataset,
-                              .merge = live->merge,
-                              .rank = (int32_t)c->rank,
-                              .world = (int32_t)c->world};
-    config.speaks = mr_tracks_add(c->tracks, MR_TRACK_READER);
-    config.reads = mr_tracks_add(c->tracks, MR_TRACK_READER);
-    if (!config.speaks || !config.reads) {
-        return mr_fail_memory(err, sizeof *config.speaks);
-    }
-    mr_relay_terms *terms = &config.terms;
-    memset(terms, 0, sizeof *terms); /* compared as bytes */
-    memcpy(terms->pipeline, c->pipeline->fingerprint, sizeof terms->pipeline);
-    memcpy(terms->dataset, c->dataset->fingerprint, sizeof terms->dataset);
-    terms->seed = (int64_t)c->seed;
-    terms->batch = c->batch;
-    terms->remainder = c->remainder;
-    terms->step = live->first_step;
-    terms->position = live->position;
-    mr_status status = mr_relay_open(&live->ranks, &config, err);
+    mr_status status = meet_ranks(live, err);
     live->relay = needs_all ? live->ranks : NULL;
     return status;
 }
@@ -275,6 +282,15 @@ void mr_live_stop(mr_live *live) {
     }
     if (live->ranks) {
         mr_relay_stop(live->ranks);
+    }
+}
+
+void mr_live_end(mr_live *live) {
+    if (live->feed) {
+        mr_feed_end(live->feed);
+    }
+    if (live->ranks) {
+        mr_relay_end(live->ranks);
     }
 }
 

@@ -64,6 +64,7 @@ typedef struct mr_live_config {
 /* mr_live_close is due even if opening failed. */
 mr_status mr_live_open(mr_live **out, const mr_live_config *config, mr_error *err);
 void mr_live_stop(mr_live *live);  /* any thread */
+void mr_live_end(mr_live *live);   /* no step is planned or made any more: the threads end */
 void mr_live_close(mr_live *live); /* NULL allowed */
 
 /* Plans the next step, unless this one is planned. MR_LATER: the stream is not that far; MR_END:

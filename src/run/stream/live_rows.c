@@ -4,7 +4,6 @@
 #include "core/error.h"
 #include "run/stream/live_parts.h"
 
-/* The rank that has an entry in memory; -1: nobody but, perhaps, this one. */
 int32_t mr_live_reader_of(const mr_live *live, int64_t sample) {
     int32_t partition = mr_merge_at(&live->merge, sample).partition;
     return live->relay && !mr_relay_is_mine(live->relay, partition)

@@ -165,6 +165,7 @@ static void finish(mr_relay *x, relay_job *job) {
 static void *read_for_others(void *context) {
     mr_relay *x = context;
     mr_track *track = x->config.reads;
+    mr_relay_attach(track);
     pthread_mutex_lock(&x->lock);
     while (!x->stopping) {
         relay_job *job = x->first_job;
@@ -183,6 +184,7 @@ static void *read_for_others(void *context) {
         finish(x, job);
     }
     pthread_mutex_unlock(&x->lock);
+    mr_relay_detach(track);
     return NULL;
 }
 
@@ -619,10 +621,7 @@ static void free_told(relay_told *t) {
     mr_free(t->ring);
 }
 
-void mr_relay_close(mr_relay *x) {
-    if (!x) {
-        return;
-    }
+void mr_relay_end(mr_relay *x) {
     mr_relay_stop(x);
     mr_threads_join(&x->reader);
     pthread_mutex_lock(&x->lock);
@@ -630,15 +629,9 @@ void mr_relay_close(mr_relay *x) {
     pthread_cond_signal(&x->mail);
     pthread_mutex_unlock(&x->lock);
     mr_threads_join(&x->speaker);
-    if (x->link) { /* the speaker was not started */
-        x->class->close(x->link, true);
-    }
-    if (x->peers) {
-        free_parked(x, INT64_MAX);
-    }
-    free_jobs(x->first_job);
-    free_jobs(x->found);
-    mr_relay_free_loans(x, -1);
+}
+
+static void free_mail(mr_relay *x) {
     for (relay_letter *l = x->under_way, *next; l; l = next) {
         next = l->next;
         mr_relay_free_letter(l);
@@ -646,12 +639,33 @@ void mr_relay_close(mr_relay *x) {
     for (int32_t r = 0; x->peers && r < x->config.world; r++) {
         free_letters(&x->peers[r]);
     }
+    if (x->peers) {
+        free_parked(x, INT64_MAX);
+    }
+}
+
+static void free_parts(mr_relay *x) {
+    free_mail(x);
+    free_jobs(x->first_job);
+    free_jobs(x->found);
+    mr_relay_free_loans(x, -1);
     for (int32_t i = 0; x->told && i < x->config.merge.partitions; i++) {
         free_told(&x->told[i]);
     }
     mr_free(x->peers);
     mr_free(x->told);
     mr_free(x->ahead);
+}
+
+void mr_relay_close(mr_relay *x) {
+    if (!x) {
+        return;
+    }
+    mr_relay_end(x);
+    if (x->link) { /* the speaker was not started */
+        x->class->close(x->link, true);
+    }
+    free_parts(x);
     pthread_mutex_destroy(&x->lock);
     pthread_cond_destroy(&x->mail);
     pthread_cond_destroy(&x->came);

@@ -50,6 +50,7 @@ typedef struct mr_relay_config {
 /* Waits for all ranks. mr_relay_close is due even if opening failed. */
 mr_status mr_relay_open(mr_relay **out, const mr_relay_config *config, mr_error *err);
 void mr_relay_stop(mr_relay *relay);  /* any thread: nobody waits any more */
+void mr_relay_end(mr_relay *relay);   /* other ranks are told, and the threads end */
 void mr_relay_close(mr_relay *relay); /* NULL allowed */
 
 /* Which partitions a rank reads; which rank reads one. */

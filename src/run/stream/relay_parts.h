@@ -156,6 +156,19 @@ static inline double mr_relay_now(void) { /* seconds */
     return 1e-9 * (double)mr_monotonic_ns();
 }
 
+/* A thread of the relay's begins, and ends; without a track nothing is recorded. */
+static inline void mr_relay_attach(mr_track *track) {
+    if (track) {
+        mr_track_attach(track);
+    }
+}
+
+static inline void mr_relay_detach(mr_track *track) {
+    if (track) {
+        mr_track_detach(track);
+    }
+}
+
 /* ---- relay.c: with the lock held ---- */
 /* Adds a record to the last letter of its kind, or a letter without one. */
 size_t mr_relay_post(mr_relay *x, int32_t to, relay_kind kind, const mr_relay_record *where,

@@ -387,6 +387,7 @@ static void say_the_last(mr_relay *x) {
 void *mr_relay_speaker_main(void *context) {
     mr_relay *x = context;
     rhythm own = {0};
+    mr_relay_attach(x->config.speaks);
     for (bool closing = false; !closing;) {
         speak(x, &own);
         pthread_mutex_lock(&x->lock);
@@ -402,5 +403,6 @@ void *mr_relay_speaker_main(void *context) {
     if (!well && x->is_vital) {
         x->under_way = NULL; /* MPI may still read them: nobody can free them any more */
     }
+    mr_relay_detach(x->config.speaks);
     return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* far_limits.c - see far_limits.h. */
-#include "io/far_limits.h"
+#include "core/far_limits.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* news.c - see news.h. */
-#include "run/stream/news.h"
+#include "run/read/news.h"
 
 #include <stdio.h>
 
