@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/letters.h"
 #include "core/memory.h"
 #include "io/far.h"
 #include "io/file.h"
@@ -340,7 +341,7 @@ static mr_status report_empty_classes(const files *f, const mr_log *log, mr_erro
 static bool is_for_masks(const char *folder, size_t length) {
     static const char *const words[] = {"mask", "segm", "annotation", NULL};
     for (const char *const *word = words; *word; word++) {
-        const char *found = strcasestr(folder, *word);
+        const char *found = mr_find_letters(folder, *word);
         if (found && found < folder + length) {
             return true;
         }

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/letters.h"
 #include "core/memory.h"
 #include "io/far.h"
 #include "io/file.h"
@@ -306,10 +306,8 @@ void mr_labels_free(mr_labels *l) {
 }
 
 bool mr_has_ending(const mr_strings *endings, const char *path) {
-    size_t length = strlen(path);
     for (int32_t i = 0; i < endings->n; i++) {
-        size_t ending = strlen(endings->v[i]);
-        if (ending <= length && strcasecmp(path + length - ending, endings->v[i]) == 0) {
+        if (mr_ends_in_letters(path, endings->v[i])) {
             return true;
         }
     }

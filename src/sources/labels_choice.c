@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/error.h"
+#include "core/letters.h"
 #include "core/memory.h"
 
 /* ---- The files' names ---- */
@@ -34,7 +34,7 @@ static int32_t name_column(const mr_label_sheet *s, const mr_strings *extensions
                                         "img_name",  "img_file",   "fname"};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         for (int32_t i = 0; i < s->n_columns; i++) {
-            if (strcasecmp(s->headers[i], known[k]) == 0) {
+            if (mr_same_word(s->headers[i], known[k])) {
                 return i;
             }
         }

@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/error.h"
+#include "core/letters.h"
 
 /* ---- A list ---- */
 static mr_status read_list_line(mr_label_sheet *s, char *line, int64_t number, mr_error *err) {
@@ -186,7 +186,6 @@ static bool is_blank_text(const char *text) {
 }
 
 static sheet_format format_of(const char *path) {
-    size_t length = strlen(path);
     static const struct {
         const char *ending;
         sheet_format format;
@@ -196,8 +195,7 @@ static sheet_format format_of(const char *path) {
                  {".ndjson", JSON_LINES},
                  {".json", JSON_LINES}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        size_t ending = strlen(known[i].ending);
-        if (length >= ending && strcasecmp(path + length - ending, known[i].ending) == 0) {
+        if (mr_ends_in_letters(path, known[i].ending)) {
             return known[i].format;
         }
     }
