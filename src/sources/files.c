@@ -264,13 +264,20 @@ static mr_status no_class(const files *f, int64_t class, const mr_classes *class
     return MR_E_PARAM;
 }
 
+/* What row 0 of samples beside the folders means is no folder. */
+static mr_status check_folders(const files *f, mr_error *err) {
+    if (class_length(name_of(f, 0)) > 0) {
+        return MR_OK;
+    }
+    mr_fail(err, MR_E_PARAM, "there are classes, but %s",
+            f->n_classes == 0 ? "the folder has no class folders" : "no file is in a class folder");
+    mr_hint(err, "`classes` numbers folders, or names in a list or table");
+    return MR_E_PARAM;
+}
+
 /* Folders are numbered as their names are listed. One without samples may be anything. */
 static mr_status number_as_given(files *f, mr_classes *classes, int64_t *numbers, mr_error *err) {
-    if (f->n_classes == 0) {
-        mr_fail(err, MR_E_PARAM, "there are classes, but the folder has no class folders");
-        mr_hint(err, "`classes` numbers folders, or names in a list or table");
-        return MR_E_PARAM;
-    }
+    MR_TRY(check_folders(f, err));
     MR_TRY(mr_classes_number(classes, f->classes, f->n_classes, numbers, err));
     for (int64_t i = 0; i < f->n; i++) {
         if (numbers[f->rows[i]] < 0 || numbers[f->rows[i]] > UINT32_MAX) {

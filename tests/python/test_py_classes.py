@@ -95,6 +95,15 @@ def test_a_folder_without_classes(tmp_path):
         assert loader.classes == []
 
 
+@pytest.mark.parametrize("given", [["dog", "cat"], ["dog", "bird"], ["cat"]])
+def test_images_beside_an_empty_folder_are_of_no_class(tmp_path, given):
+    for i in range(2):
+        shutil.copy(PHOTO, tmp_path / f"{i}.jpg")
+    (tmp_path / "cat").mkdir()
+    with pytest.raises(ValueError, match="no file is in a class folder"):
+        mr.files(tmp_path, classes=given).loader()
+
+
 def test_an_empty_folder_may_be_no_class(sets):
     (sets[1] / "bee").mkdir()
     (sets[1] / "other").mkdir()
