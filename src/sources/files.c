@@ -655,11 +655,13 @@ static mr_status describe_columns(params *own, const mr_labels *labels, mr_error
     return MR_OK;
 }
 
-/* What cannot be read yet is said by open. */
+/* What cannot be read yet is said by open, and so is what is wrong with classes: they change no
+ * type. */
 static mr_status read_columns(params *own, mr_error *err) {
     mr_error ignored = MR_ERROR_INIT;
     mr_labels *labels = NULL;
-    const mr_labels_origin from = origin_of(own);
+    mr_labels_origin from = origin_of(own);
+    from.classes = NULL;
     mr_status status = from.path[0] ? mr_labels_load(&labels, &from, &ignored) : MR_OK;
     status = status == MR_E_MEMORY ? mr_fail_memory(err, 64) : describe_columns(own, labels, err);
     mr_labels_free(labels);

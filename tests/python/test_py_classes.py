@@ -148,6 +148,13 @@ def test_a_table(table):
         table(ONE, classes=["bee", "cow"]).loader()
 
 
+def test_a_wrong_name_leaves_the_columns_what_they_are(table):
+    pipeline = table("file,kind\n0.jpg,cat\n1.jpg,dogs\n2.jpg,cat\n", classes=["cat", "dog"]).fields(["image", "kind"])
+    with pytest.raises(ValueError, match='line 3 of .*"dogs" for kind') as error:
+        pipeline.loader()
+    assert 'did you mean "dog"?' in error.value.hint
+
+
 def test_several_columns(table):
     with table(TWO, classes={"label": ["cow", "bee", "ant"]}).shuffle(False).batch(3).loader() as loader:
         batch = next(loader)
