@@ -82,4 +82,18 @@ TEST(a_name_that_is_none_of_them_is_told_with_its_line) {
     CHECK(strstr(err.text, "several columns of names"));
 }
 
+TEST(a_first_line_without_an_end_is_no_header) {
+    mr_error err = MR_ERROR_INIT;
+    mr_labels *l = NULL;
+    enum { LIMIT = 1 << 20 };
+    char *text = malloc(LIMIT + 8);
+    CHECK(text != NULL);
+    memset(text, ',', LIMIT);
+    memcpy(text + LIMIT, "\n0,x\n", 6);
+    const mr_labels_origin from = {.path = "table.csv"};
+    CHECK(mr_labels_parse(&l, &from, text, &err) == MR_E_PARAM);
+    CHECK(strstr(err.text, "line 1 of table.csv has more than a million columns"));
+    free(text);
+}
+
 TEST_MAIN()
