@@ -44,8 +44,10 @@ static const mr_param rows[] = {
      .kind = MR_PARAM_STRING,
      .offset = offsetof(params, path),
      .fallback = "\"\"",
-     .doc = "The folder. Its top folders, sorted, are the classes; without any, all labels are 0. "
-            "With a list: what relative paths are relative to (default: the list's folder)."},
+     .doc =
+         "The folder. Its top folders are the classes, in the order of `classes` or else sorted; "
+         "without any, all labels are 0. "
+         "With a list: what relative paths are relative to (default: the list's folder)."},
     {.name = "list",
      .kind = MR_PARAM_STRING,
      .offset = offsetof(params, list),
