@@ -111,7 +111,7 @@ class _Order(DistributedSampler):
         if not self._is_share:
             return len(self._dataset)
         (rank, world), batch = _world.detect(*self._place_given), self._options.batch_size or 1
-        if self._is_once and not self._options.drop_last:
+        if self._is_once:  # then nothing is dropped either
             steps, rest = divmod(len(self._dataset), batch * world)
             return steps * batch + min(max(rest - rank * batch, 0), batch)
         each = -(-len(self._dataset) // world)
