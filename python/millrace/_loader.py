@@ -701,16 +701,18 @@ class Loader(_accelerate.Told):
         return self._options["trace"]
 
     def _retrace(self, path, names=True):
-        """Goes on from where it is with another trace, or with none."""
+        """Goes on from where it is with another trace, or with none. Where that fails, as it was; closed, if it
+        has ended a trace."""
         state = self._opened().save()
         before = self._options["trace"], self._no_names
         self._options["trace"], self._no_names = path, not names
         self.close()  # a trace has one writer
         try:
             self._open(state)
-        except BaseException:  # the loader goes on as it was
-            self._options["trace"], self._no_names = before
-            self._open(state)
+        except BaseException:
+            if before[0] is None:  # the loader goes on as it was; a trace that is whole would be begun anew
+                self._options["trace"], self._no_names = before
+                self._open(state)
             raise
 
     def metrics(self):
