@@ -426,8 +426,9 @@ class Loader(_accelerate.Told):
         return self._world
 
     def _warn_of_uneven_ranks(self, core):
-        """Ranks that wait for each other in every step would wait for ever in the last one."""
-        if self._is_stream:
+        """Ranks that wait for each other in every step would wait for ever in the last one. With a plan alone
+        they do not: what it keeps, it keeps on purpose."""
+        if self._is_stream or (self.pipeline._dataset and self.pipeline._dataset.is_plan):
             return
         settings = json.loads(self._shared().to_json())
         batch = self._options["batch"] or settings["batch"]

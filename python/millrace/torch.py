@@ -93,8 +93,6 @@ class _Order(DistributedSampler):
             self._seed = loader._seed()
         plan = law_loader(self._dataset, _OBJECT, self._options, self._seed, *place, True, self._is_once)
         plan.set_epoch(epoch)
-        if self._is_once:
-            plan._warn_of_uneven_ranks = lambda core: None  # they are meant to be
         for batch in plan:
             yield batch.samples.tolist()
         plan.close()
