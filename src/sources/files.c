@@ -280,17 +280,16 @@ static mr_status check_folders(const files *f, mr_error *err) {
 /* Folders are numbered as their names are listed. One without samples may be anything. */
 static mr_status number_as_given(files *f, mr_classes *classes, int64_t *numbers, mr_error *err) {
     MR_TRY(check_folders(f, err));
-    MR_TRY(mr_classes_number(classes, f->classes, f->n_classes, numbers, err));
+    for (int64_t i = 0; i < f->n_classes; i++) {
+        numbers[i] = mr_classes_number(classes, f->classes[i]);
+    }
     for (int64_t i = 0; i < f->n; i++) {
         if (numbers[f->rows[i]] < 0 || numbers[f->rows[i]] > UINT32_MAX) {
             return no_class(f, f->rows[i], classes, err);
         }
         f->rows[i] = (uint32_t)numbers[f->rows[i]];
     }
-    const mr_classes before = {.names = f->classes, .n = f->n_classes};
-    f->classes = classes->names;
-    f->n_classes = classes->n;
-    *classes = before; /* freed by the caller */
+    mr_classes_swap(classes, &f->classes, &f->n_classes);
     return MR_OK;
 }
 
