@@ -204,10 +204,20 @@ static mr_status find_classes(files *f, mr_error *err) {
     return MR_OK;
 }
 
+/* Where no sample lies in a folder, folders are no classes: label 0 is not the first of them. */
+static void forget_classes(files *f) {
+    while (f->n_classes > 0) {
+        free(f->classes[--f->n_classes]);
+    }
+}
+
 static mr_status drop_outsiders(files *f, mr_error *err) {
     int64_t n_inside = 0, n = 0;
     for (int64_t i = 0; i < f->n; i++) {
         n_inside += class_length(name_of(f, i)) > 0;
+    }
+    if (n_inside == 0) {
+        forget_classes(f);
     }
     if (n_inside == 0 || n_inside == f->n) {
         return MR_OK;
@@ -266,20 +276,13 @@ static mr_status no_class(const files *f, int64_t class, const mr_classes *class
     return MR_E_PARAM;
 }
 
-/* What row 0 of samples beside the folders means is no folder. */
-static mr_status check_folders(const files *f, mr_error *err) {
-    if (class_length(name_of(f, 0)) > 0) {
-        return MR_OK;
-    }
-    mr_fail(err, MR_E_PARAM, "there are classes, but %s",
-            f->n_classes == 0 ? "the folder has no class folders" : "no file is in a class folder");
-    mr_hint(err, "`classes` numbers folders, or names in a list or table");
-    return MR_E_PARAM;
-}
-
 /* Folders are numbered as their names are listed. One without samples may be anything. */
 static mr_status number_as_given(files *f, mr_classes *classes, int64_t *numbers, mr_error *err) {
-    MR_TRY(check_folders(f, err));
+    if (f->n_classes == 0) {
+        mr_fail(err, MR_E_PARAM, "there are classes, but no file is in a class folder");
+        mr_hint(err, "`classes` numbers folders, or names in a list or table");
+        return MR_E_PARAM;
+    }
     for (int64_t i = 0; i < f->n_classes; i++) {
         numbers[i] = mr_classes_number(classes, f->classes[i]);
     }

@@ -89,7 +89,7 @@ def test_files_of_names_that_cannot_be(sets, tmp_path):
 
 def test_a_folder_without_classes(tmp_path):
     shutil.copy(PHOTO, tmp_path / "0.jpg")
-    with pytest.raises(ValueError, match="has no class folders"):
+    with pytest.raises(ValueError, match="no file is in a class folder"):
         mr.files(tmp_path, classes=["ant"]).loader()
     with mr.files(tmp_path, classes=[]).loader() as loader:  # loader.classes, where there are none
         assert loader.classes == []
@@ -102,6 +102,8 @@ def test_images_beside_an_empty_folder_are_of_no_class(tmp_path, given):
     (tmp_path / "cat").mkdir()
     with pytest.raises(ValueError, match="no file is in a class folder"):
         mr.files(tmp_path, classes=given).loader()
+    with mr.files(tmp_path).loader() as loader:
+        assert loader.classes == []
 
 
 def test_an_empty_folder_may_be_no_class(sets):
