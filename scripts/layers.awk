@@ -48,6 +48,11 @@ here == "" { next }
     if (rank[here] < rank["cli"] && FILENAME !~ /core\/json\.c$/) wrong("read JSON with mr_json_load")
 }
 
+# Those of libc ask the locale of the program.
+/(^|[^a-z_])(strn?casecmp|strcasestr|tolower|toupper)\(/ {
+    wrong("compare letters with core/letters.h")
+}
+
 # One caller of sources' tables.
 /dataset(\.|->)class->/ || /source->[a-z_]+\(/ {
     if (here == "run" && FILENAME !~ /run\/read\/dataset\.[ch]$/) wrong("sources are called by run/read/dataset.c")

@@ -225,7 +225,7 @@ static inline bool rig_open_data(peers_rig *r, const char *share) {
              "\"batch\": 3, \"share\": {%s}}",
              r->folder, share);
     bool well = mr_pipeline_parse(&r->pipeline, json, strlen(json), NULL, &err) == MR_OK &&
-                mr_children_open(&r->children, r->pipeline, 1, &silent, &err) == MR_OK;
+                mr_children_open(&r->children, r->pipeline, 1, 0, &silent, &err) == MR_OK;
     const mr_locality_config config = {
         .terms = well ? r->pipeline->share : (mr_share_terms){0},
         .share = {.schedule = {.world = RIG_WORLD, .batch = 3}},

@@ -20,6 +20,7 @@ typedef struct toy {
     int64_t bad_block; /* -1: none */
     atomic_int unpacked, dropped, lent, returned;
     bool gathers, lends;
+    uint32_t cpu; /* that it was opened with */
 } toy;
 
 typedef struct toy_params {
@@ -54,9 +55,10 @@ static inline mr_status describe_fixed(const void *p, mr_field *fields, int32_t 
 }
 
 static inline mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_error *err) {
-    (void)wanted;
+    toy *t = ((const toy_params *)p)->own;
     (void)err;
-    *state = ((const toy_params *)p)->own;
+    t->cpu = wanted->cpu;
+    *state = t;
     return MR_OK;
 }
 

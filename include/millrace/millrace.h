@@ -284,7 +284,7 @@ typedef struct mr_options {
     uint32_t reads_in_flight; /* 0: 32. Independent of `threads` */
     int64_t read_ahead_bytes; /* 0: 64 MB. Most that read-ahead holds, but always one file */
     mr_io_kind io;
-    const char *disable_cpu;       /* (optional) features that ops and codecs do not use,
+    const char *disable_cpu;       /* (optional) features that sources, ops and codecs do not use,
                                       "avx2,avx512": for tests. Orders, draws and hashes choose for
                                       themselves, and have one result */
     const mr_allocator *allocator; /* (optional) for batch memory, pinned memory for instance;

@@ -94,6 +94,7 @@ typedef struct mr_wanted {
     const mr_keeper *keeper; /* NULL: this build has no store */
     const mr_mapper *mapper; /* NULL: nothing is to be mapped */
     const char *objects;     /* the store in which bytes of objects on servers are kept; "": none */
+    uint32_t cpu;            /* features that inner loops may use (in-tree sources only) */
 } mr_wanted;
 
 /* What a source turned out to be when it was opened. Arrives zeroed. */

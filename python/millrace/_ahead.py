@@ -8,11 +8,11 @@ from typing import Any, Callable, Iterable, Iterator
 
 
 class Ahead:
-    """Iterates over work(item). While one result is used, later ones are made, `threads` at a time and at most
-    MOST. Items are asked for by the thread that iterates; an error of theirs is raised where the item
-    would have come."""
+    """Iterates over work(item). While one result is used, later ones are made in `threads` threads, at most MOST;
+    beside the one in use, one item or result more than there are threads is held. Items are asked for by the
+    thread that iterates; an error of theirs is raised where the item would have come."""
 
-    MOST = 8  # items and results that are held, whatever the number of CPUs
+    MOST = 8  # threads, whatever the number of CPUs: with them grows what is held
 
     def __init__(self, work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> None:
         threads = min(threads, self.MOST)

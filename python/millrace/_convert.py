@@ -39,6 +39,11 @@ def is_image(name, dims):
     return name == "uint8" and len(dims) == 3 and dims[2] in (1, 3)
 
 
+def is_mapping(value):
+    """Whether it has fields by name, as a dictionary does. _host.c asks the same."""
+    return isinstance(value, dict) or (hasattr(value, "keys") and hasattr(type(value), "__getitem__"))
+
+
 class NoField(TypeError):
     """A part of a sample that is none of what fields hold: its name, and what it is."""
 

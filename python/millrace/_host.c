@@ -533,7 +533,7 @@ static mr_status check_result(const function *f, PyObject *result, mr_error *err
 static mr_status store_field(host *self, const function *f, int32_t i, PyObject *result,
                              values_memory *own, mr_view *out, mr_error *err) {
     PyObject *value = f->one_field ? Py_NewRef(result) : PyObject_GetItem(result, f->keys[i]);
-    if (!value && PyDict_Check(result) && PyErr_ExceptionMatches(PyExc_KeyError)) {
+    if (!value && PyErr_ExceptionMatches(PyExc_KeyError)) {
         PyErr_Clear();
         return other_fields(f, result, err);
     }

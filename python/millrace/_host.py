@@ -124,10 +124,10 @@ def look_at(object, names):
 def _result_types(function, result, name):
     if function.one_field:
         return {name: _convert.type_of(result)}
-    if not isinstance(result, dict):
+    if not _convert.is_mapping(result):
         raise TypeError(f"the function of map() returned {type(result).__name__}: it takes and "
                         "returns a dictionary of fields. For one field alone use map(fn, field=...)")
-    return _types(result.items())
+    return _types((name, result[name]) for name in result.keys())
 
 
 def run_once(function, values, key):

@@ -274,10 +274,26 @@ def _replaced():
     return RuntimeError("another iteration of this loader, or a state, has taken the place of this one: use two loaders")
 
 
+class _NotHere:
+    """An attribute that torch's loader has. Programs that make another loader from it cannot do so from a pipeline's.
+    (With __getattr__ an AttributeError within a property would be taken for one of the property's name.)"""
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, loader, owner=None):
+        raise AttributeError(
+            f"a pipeline's loader has no {self._name}: its order is its own. In place of accelerate's "
+            "skip_first_batches() load the state that it had: loader.load_state_dict(state); mr.torch.DataLoader has "
+            "torch's attributes")
+
+
 class Loader(_accelerate.Told):
     """A pipeline at work. Each `for batch in loader` is one epoch: the rest of the one that a state or
     next() is in the middle of, else the next one. There are as many as epochs= says, without it any
     number. One thread may take batches at a time, and there is one iteration at a time."""
+
+    dataset, sampler, batch_sampler = _NotHere(), _NotHere(), _NotHere()
 
     def __init__(self, pipeline, options):
         self.pipeline, self._options = pipeline, dict(options)
@@ -377,15 +393,6 @@ class Loader(_accelerate.Told):
         if getattr(self, "_core", None) is not None:
             self.close()
 
-    def __getattr__(self, name):
-        """Only for names that do not exist. Programs that make another loader from these attributes cannot do so
-        from a pipeline's."""
-        if name in ("dataset", "sampler", "batch_sampler"):
-            raise AttributeError(
-                f"a pipeline's loader has no {name}: its order is its own. In place of accelerate's skip_first_batches() "
-                "load the state that it had: loader.load_state_dict(state); mr.torch.DataLoader has torch's attributes")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def __enter__(self):
         return self
 
@@ -426,8 +433,9 @@ class Loader(_accelerate.Told):
         return self._world
 
     def _warn_of_uneven_ranks(self, core):
-        """Ranks that wait for each other in every step would wait for ever in the last one."""
-        if self._is_stream:
+        """Ranks that wait for each other in every step would wait for ever in the last one. With a plan alone
+        they do not: what it keeps, it keeps on purpose."""
+        if self._is_stream or (self.pipeline._dataset and self.pipeline._dataset.is_plan):
             return
         settings = json.loads(self._shared().to_json())
         batch = self._options["batch"] or settings["batch"]
@@ -701,16 +709,18 @@ class Loader(_accelerate.Told):
         return self._options["trace"]
 
     def _retrace(self, path, names=True):
-        """Goes on from where it is with another trace, or with none."""
+        """Goes on from where it is with another trace, or with none. Where that fails, as it was; closed, if it
+        has ended a trace."""
         state = self._opened().save()
         before = self._options["trace"], self._no_names
         self._options["trace"], self._no_names = path, not names
         self.close()  # a trace has one writer
         try:
             self._open(state)
-        except BaseException:  # the loader goes on as it was
-            self._options["trace"], self._no_names = before
-            self._open(state)
+        except BaseException:
+            if before[0] is None:  # the loader goes on as it was; a trace that is whole would be begun anew
+                self._options["trace"], self._no_names = before
+                self._open(state)
             raise
 
     def metrics(self):

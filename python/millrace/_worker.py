@@ -103,10 +103,11 @@ class _Server:
     def values(self, words, result, fields):
         if self.calls[int(words[0])][2]:
             return [result]
-        if not isinstance(result, dict):
+        if not _convert.is_mapping(result):
             raise TypeError("the function did not return a dictionary of fields")
-        missing = [name for name in fields if name not in result]
-        surplus = [name for name in result if name not in fields]
+        names = dict.fromkeys(result.keys())
+        missing = [name for name in fields if name not in names]
+        surplus = [name for name in names if name not in fields]
         if missing or surplus:
             said = f'no field "{missing[0]}"' if missing else f'one field more, "{surplus[0]}"'
             said += f', but "{surplus[0]}"' if missing and surplus else ""

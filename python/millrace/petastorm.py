@@ -323,6 +323,15 @@ def _edited(field: Any) -> tuple[str, tuple]:
     return name, (np.dtype(dtype).name, tuple(shape))
 
 
+def _still(known: tuple, seen: tuple) -> tuple:
+    """The type of a column that a function returns: what varies in the column still does, though two rows were
+    alike; of another length or type it is what was seen."""
+    if (known[0], len(known[1])) != (seen[0], len(seen[1])):
+        return seen
+    dims = tuple(k if k < 0 else s for k, s in zip(known[1], seen[1]))
+    return seen[0], dims, known[2] if dims == known[1] else seen[2]
+
+
 def _returned(spec: TransformSpec, pipeline: mr.Pipeline) -> dict:
     """Types of what the function returns: those of the columns, but where it edits them. With no word of
     edited fields it may return others, too; what those are is seen from two rows."""
@@ -331,9 +340,7 @@ def _returned(spec: TransformSpec, pipeline: mr.Pipeline) -> dict:
         known.update(map(_edited, spec.edit_fields))
     else:
         seen = pipeline.map(spec.func).types
-        same = {name: kind for name, kind in known.items()
-                if name in seen and (kind[0], len(kind[1])) == (seen[name][0], len(seen[name][1]))}
-        known = {**seen, **same}
+        known = {name: _still(known.get(name, kind), kind) for name, kind in seen.items()}
     return {name: known[name] for name in _kept(spec, list(known))}
 
 

@@ -62,6 +62,11 @@ def _array_shape(samples: list) -> "tuple | None":
     return (structure, fields) if fixed else None
 
 
+def _share_of(samples: int, rank: int, world: int) -> int:
+    """How many of a short batch a rank has: low ranks have more, as plan/schedule.c shares it."""
+    return samples * (world - rank) // world - samples * (world - rank - 1) // world
+
+
 class _Order(DistributedSampler):
     """The order of the law over the whole dataset, as a sampler: for programs that look at
     loader.sampler or build another loader from it. Each iteration is the next epoch, or that of
@@ -93,8 +98,6 @@ class _Order(DistributedSampler):
             self._seed = loader._seed()
         plan = law_loader(self._dataset, _OBJECT, self._options, self._seed, *place, True, self._is_once)
         plan.set_epoch(epoch)
-        if self._is_once:
-            plan._warn_of_uneven_ranks = lambda core: None  # they are meant to be
         for batch in plan:
             yield batch.samples.tolist()
         plan.close()
@@ -111,9 +114,9 @@ class _Order(DistributedSampler):
         if not self._is_share:
             return len(self._dataset)
         (rank, world), batch = _world.detect(*self._place_given), self._options.batch_size or 1
-        if self._is_once and not self._options.drop_last:
+        if self._is_once:  # then nothing is dropped either
             steps, rest = divmod(len(self._dataset), batch * world)
-            return steps * batch + min(max(rest - rank * batch, 0), batch)
+            return steps * batch + _share_of(rest, rank, world)
         each = -(-len(self._dataset) // world)
         return each // batch * batch if self._options.drop_last else each
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* codec.c - what the codecs share: limits, the place of an error, names for foreign bytes. */
 #include "codecs/codec.h"
+#include "core/letters.h"
 
 #include <string.h>
-#include <strings.h>
 
 mr_status mr_codec_check_size(int64_t width, int64_t height, int64_t max_pixels, mr_error *err) {
     if (width <= 0 || height <= 0) {
@@ -68,7 +68,7 @@ static const look looks[] = {
 
 static bool starts_with(const uint8_t *bytes, size_t size, const char *word) {
     size_t length = strlen(word);
-    return size >= length && strncasecmp((const char *)bytes, word, length) == 0;
+    return size >= length && mr_same_letters((const char *)bytes, word, length);
 }
 
 static const char *looks_like_markup(const uint8_t *bytes, size_t size) {

@@ -6,6 +6,7 @@
  * is understood; a function that meets anything else returns false, and the rest of the page is
  * left as it is. So what libxml2 makes of broken pages is decided by libxml2. */
 #include "codecs/html.h"
+#include "core/letters.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -63,14 +64,9 @@ static const uint8_t *name_end(const uint8_t *at, const uint8_t *end) {
     return at < end && at - from <= NAME_MAX_LENGTH ? at : NULL;
 }
 
-/* Whether two names of n letters are one. strncasecmp asks the locale, and in Turkish I is not i.
- */
+/* Whether two names of n letters are one. */
 static bool is_same(const uint8_t *name, const uint8_t *letters, size_t n) {
-    size_t i = 0;
-    while (i < n && (name[i] | 0x20) == (letters[i] | 0x20)) {
-        i++;
-    }
-    return i == n;
+    return mr_same_letters((const char *)name, (const char *)letters, n);
 }
 
 static bool is_word(const uint8_t *from, const uint8_t *to, const char *word) {

@@ -5,9 +5,9 @@
 
 #include <millrace/types.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/json.h"
+#include "core/letters.h"
 #include "core/memory.h"
 
 static const char cover[] = "...";
@@ -18,7 +18,7 @@ static bool names_secret(const char *name, size_t size) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t length = strlen(words[i]);
         for (size_t at = 0; at + length <= size && !found; at++) {
-            found = strncasecmp(name + at, words[i], length) == 0;
+            found = mr_same_letters(name + at, words[i], length);
         }
     }
     return found;
@@ -41,7 +41,7 @@ static json_t *covered_text(const char *text) {
     if (at) {
         return without(text, (size_t)(host - text), (size_t)(at - text));
     }
-    bool is_web = strncasecmp(text, "http", 4) == 0;
+    bool is_web = mr_same_letters(text, "http", 4);
     return is_web && query ? without(text, (size_t)(query + 1 - text), strlen(text)) : NULL;
 }
 

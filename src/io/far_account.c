@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/json.h"
+#include "core/letters.h"
 #include "io/far_name.h"
 #include "io/file.h"
 
@@ -191,7 +192,7 @@ static bool from_instance(mr_far_account *a, mr_far_get *get, void *user) {
     char base[512] = "http://169.254.169.254", url[1024], token[512], header[600];
     char role[256], document[16384], off[16];
     if (from_environment("AWS_EC2_METADATA_DISABLED", off, sizeof off) &&
-        strcasecmp(off, "true") == 0) {
+        mr_same_word(off, "true")) {
         return false;
     }
     from_environment("AWS_EC2_METADATA_SERVICE_ENDPOINT", base, sizeof base);
@@ -232,8 +233,7 @@ static void find_place(mr_far_account *a, const shared_file *config) {
 static bool wants_nobody(void) {
     char value[16];
     return from_environment("AWS_NO_SIGN_REQUEST", value, sizeof value) &&
-           (strcasecmp(value, "yes") == 0 || strcasecmp(value, "true") == 0 ||
-            strcmp(value, "1") == 0);
+           (mr_same_word(value, "yes") || mr_same_word(value, "true") || strcmp(value, "1") == 0);
 }
 
 static bool in_environment(mr_far_account *a) {
@@ -310,9 +310,9 @@ bool mr_far_account_address(const mr_far_account *a, const char *path, const cha
 static bool host_fits(const char *host, const char *one, size_t length) {
     size_t n = strlen(host);
     if (length > 2 && one[0] == '*' && one[1] == '.') {
-        return n > length - 1 && strncasecmp(host + n - (length - 1), one + 1, length - 1) == 0;
+        return n > length - 1 && mr_same_letters(host + n - (length - 1), one + 1, length - 1);
     }
-    return n == length && strncasecmp(host, one, length) == 0;
+    return n == length && mr_same_letters(host, one, length);
 }
 
 bool mr_far_host_allowed(const char *host) {

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/error.h"
+#include "core/letters.h"
 #include "io/far_parts.h"
 
 /* ---- Trying again ---- */
@@ -146,7 +146,7 @@ static void follow(mr_far_attempt *a) {
     char *to = NULL;
     curl_easy_getinfo(a->easy, CURLINFO_REDIRECT_URL, &to);
     bool leaves_https =
-        to && strncasecmp(task->address, "https:", 6) == 0 && strncasecmp(to, "https:", 6) != 0;
+        to && mr_same_letters(task->address, "https:", 6) && !mr_same_letters(to, "https:", 6);
     if (!to || mr_has_bucket(task->path)) {
         mr_far_word_status(task, a);
         mr_far_end_task(line, task);

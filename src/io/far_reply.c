@@ -3,7 +3,8 @@
 #include "io/far_reply.h"
 
 #include <string.h>
-#include <strings.h>
+
+#include "core/letters.h"
 
 /* ---- Words of a line ---- */
 typedef struct words {
@@ -26,7 +27,7 @@ static words trim(words w) {
 
 static bool is_word(words w, const char *text) {
     size_t n = strlen(text);
-    return (size_t)(w.end - w.at) == n && strncasecmp(w.at, text, n) == 0;
+    return (size_t)(w.end - w.at) == n && mr_same_letters(w.at, text, n);
 }
 
 static bool take_number(words *w, int64_t *out) {
@@ -87,7 +88,7 @@ static void set_once(mr_far_reply *reply, int64_t *to, words w) {
 /* "bytes 0-99/200", where "*" stands for what is not known. */
 static void read_range(mr_far_reply *reply, words w) {
     int64_t first = -1, last = -1, total = -1;
-    bool good = w.end - w.at > 6 && strncasecmp(w.at, "bytes ", 6) == 0;
+    bool good = w.end - w.at > 6 && mr_same_letters(w.at, "bytes ", 6);
     w.at += good ? 6 : 0;
     w = trim(w);
     if (good && !take(&w, '*')) {
@@ -106,7 +107,7 @@ static void read_range(mr_far_reply *reply, words w) {
 void mr_far_reply_line(mr_far_reply *reply, const char *line, size_t length) {
     words all = {line, line + length};
     reply->header_bytes += length;
-    if (length >= 5 && strncasecmp(line, "HTTP/", 5) == 0) {
+    if (length >= 5 && mr_same_letters(line, "HTTP/", 5)) {
         read_status(reply, trim(all));
         return;
     }

@@ -109,8 +109,7 @@ AVX2 void mr_lookup_16_avx2(uint16_t *out, const uint8_t *in, size_t pixels, int
 }
 
 /* Eight bytes of one channel, as pixels.c's `multiplied` does it. */
-__attribute__((target("avx2,fma"))) static inline __m256
-normal_8(__m128i bytes, const mr_normal *normal, size_t channel) {
+FMA_INLINE __m256 normal_8(__m128i bytes, const mr_normal *normal, size_t channel) {
     __m256 byte = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
     __m256 unit = _mm256_fmadd_ps(byte, _mm256_set1_ps(MR_INVERSE_255),
                                   _mm256_mul_ps(byte, _mm256_set1_ps(MR_RESIDUE_255)));

@@ -50,7 +50,7 @@ static int32_t widest_five(const mr_taps *taps) {
 }
 
 void mr_split_taps_avx512(mr_taps *taps) {
-    mr_split_taps_avx2(taps); /* for one channel */
+    mr_split_taps_avx2(taps); /* rows of one channel need them; other images pay for them, too */
     taps->spread = widest_five(taps);
     for (size_t x = 0; x < (size_t)taps->n_out; x++) {
         const int32_t *weights = taps->weights + x * (size_t)taps->width;

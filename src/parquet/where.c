@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/json.h"
+#include "core/letters.h"
 #include "core/number.h"
 #include "kernels/half.h"
 #include "parquet/parts.h"
@@ -331,8 +331,8 @@ static uint8_t answer_number(const char *value, json_t *json) {
 
 /* true and false as writers spell them. */
 static uint8_t answer_boolean(const char *value, json_t *json) {
-    bool is_true = strcasecmp(value, "true") == 0;
-    if (!is_true && strcasecmp(value, "false") != 0) {
+    bool is_true = mr_same_word(value, "true");
+    if (!is_true && !mr_same_word(value, "false")) {
         return UNORDERED;
     }
     return answer_wholes(is_true, json_is_true(json));

@@ -2,10 +2,10 @@
 /* pipeline_names.c - calls in a document: {"name": {parameters}}, and whose name it is. */
 #include "plan/compiler.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "core/error.h"
+#include "core/letters.h"
 #include "core/params.h"
 #include "core/registry.h"
 
@@ -38,7 +38,7 @@ static bool is_same(const char *name, const char *word, size_t length) {
         while (i < length && word[i] == '_') {
             i++;
         }
-        if (i == length || tolower((unsigned char)*name) != tolower((unsigned char)word[i++])) {
+        if (i == length || mr_small_letter(*name) != mr_small_letter(word[i++])) {
             return false;
         }
     }

@@ -5,20 +5,20 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/error.h"
 #include "core/inner_ops.h"
 #include "core/json.h"
+#include "core/letters.h"
 #include "core/params.h"
 
 bool mr_is_called_mask(const char *name) {
     static const char *const whole[] = {"seg",    "semantic",   "annotation", "annotations",
                                         "trimap", "label_map",  "labelmap",   "ground_truth",
                                         "gt",     "target_map", NULL};
-    bool found = strcasestr(name, "mask") || strcasestr(name, "segm");
+    bool found = mr_find_letters(name, "mask") || mr_find_letters(name, "segm");
     for (const char *const *word = whole; *word && !found; word++) {
-        found = strcasecmp(*word, name) == 0;
+        found = mr_same_word(*word, name);
     }
     return found;
 }

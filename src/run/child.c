@@ -224,9 +224,9 @@ static mr_status open_lengths(mr_child *child, const mr_log *log, mr_error *err)
     return status;
 }
 
-static mr_status open_child(mr_child *child, const char *objects, const mr_log *log,
+static mr_status open_child(mr_child *child, const mr_dataset_terms *terms, const mr_log *log,
                             mr_error *err) {
-    MR_TRY(mr_dataset_open(&child->dataset, child->pipeline, objects, log, err));
+    MR_TRY(mr_dataset_open(&child->dataset, child->pipeline, terms, log, err));
     MR_TRY(open_selection(child, log, err));
     MR_TRY(open_lengths(child, log, err));
     return open_course(child, err);
@@ -299,10 +299,10 @@ static mr_status write_fingerprint(mr_children *children, mr_error *err) {
 }
 
 static mr_status open_all(mr_children *children, const mr_pipeline *pipeline, uint64_t seed,
-                          const mr_log *log, mr_error *err) {
+                          uint32_t cpu, const mr_log *log, mr_error *err) {
     int32_t n = pipeline->n_children > 0 ? pipeline->n_children : 1;
     int64_t samples = 0;
-    const char *objects = mr_servers_objects(&pipeline->servers);
+    const mr_dataset_terms terms = {mr_servers_objects(&pipeline->servers), cpu};
     children->list = mr_zalloc((size_t)n, sizeof *children->list);
     if (!children->list) {
         return mr_fail_memory(err, (size_t)n * sizeof *children->list);
@@ -314,7 +314,7 @@ static mr_status open_all(mr_children *children, const mr_pipeline *pipeline, ui
         child->first_sample = samples;
         child->dataset.number = i;
         child->dataset.of = n;
-        MR_TRY(open_child(child, objects, log, err));
+        MR_TRY(open_child(child, &terms, log, err));
         samples += child->dataset.shape.samples;
     }
     MR_TRY(write_fingerprint(children, err));
@@ -324,10 +324,10 @@ static mr_status open_all(mr_children *children, const mr_pipeline *pipeline, ui
 
 /* What the document says of servers holds while sources look for their samples, too. */
 mr_status mr_children_open(mr_children *children, const mr_pipeline *pipeline, uint64_t seed,
-                           const mr_log *log, mr_error *err) {
+                           uint32_t cpu, const mr_log *log, mr_error *err) {
     const mr_far_limits limits = mr_servers_limits(&pipeline->servers);
     const mr_far_limits *before = mr_far_limits_hold(&limits);
-    mr_status status = open_all(children, pipeline, seed, log, err);
+    mr_status status = open_all(children, pipeline, seed, cpu, log, err);
     mr_far_limits_hold(before);
     return status;
 }

@@ -31,9 +31,10 @@ typedef struct mr_children {
     char fingerprint[33];     /* of all datasets */
 } mr_children;
 
-/* mr_children_close is due even if opening failed; a zeroed one may be closed. */
+/* cpu: features that may be used. mr_children_close is due even if opening failed; a zeroed one may
+ * be closed. */
 mr_status mr_children_open(mr_children *children, const mr_pipeline *pipeline, uint64_t seed,
-                           const mr_log *log, mr_error *err);
+                           uint32_t cpu, const mr_log *log, mr_error *err);
 mr_status mr_children_open_caches(mr_children *children, const mr_caches_config *config,
                                   const mr_log *log, mr_error *err);
 void mr_children_close(mr_children *children);

@@ -16,7 +16,8 @@
 
 /* ---- Opening, part by part ---- */
 static mr_status open_data(mr_loader *loader, mr_error *err) {
-    MR_TRY(mr_children_open(&loader->children, loader->pipeline, loader->seed, &loader->log, err));
+    MR_TRY(mr_children_open(&loader->children, loader->pipeline, loader->seed, loader->cpu,
+                            &loader->log, err));
     loader->schedule.n = mr_route_length(&loader->children.route);
     MR_TRY(mr_loader_name_classes(loader, err));
     return mr_route_cursor_open(&loader->cursor, &loader->children.route, err);

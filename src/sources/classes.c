@@ -94,45 +94,20 @@ static mr_status read_names(mr_classes *c, const char *path, mr_error *err) {
     return status;
 }
 
-/* A name and its number, to be sorted together. */
-typedef struct numbered {
-    const char *name;
-    int64_t number;
-} numbered;
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(((const numbered *)a)->name, ((const numbered *)b)->name);
-}
-
-static mr_status sort(const mr_classes *c, numbered **out, mr_error *err) {
-    numbered *all = mr_zalloc((size_t)c->n + 1, sizeof *all);
-    if (!all) {
-        return mr_fail_memory(err, (size_t)c->n * sizeof *all);
-    }
-    for (int64_t i = 0; i < c->n; i++) {
-        all[i] = (numbered){c->names[i], i};
-    }
-    qsort(all, (size_t)c->n, sizeof *all, compare_names);
-    *out = all;
-    return MR_OK;
-}
-
 static mr_status refuse_twins(const mr_classes *c, mr_error *err) {
-    numbered *all = NULL;
     char shown[256];
-    mr_status status = sort(c, &all, err);
-    for (int64_t i = 1; status == MR_OK && i < c->n; i++) {
-        if (strcmp(all[i - 1].name, all[i].name) == 0) {
-            status = mr_fail(err, MR_E_PARAM, "class %s is listed twice",
-                             mr_text_escape(shown, sizeof shown, all[i].name));
-        }
-    }
-    mr_free(all);
-    return status;
+    const mr_sorted_name *twin = mr_sorted_twin(&c->sorted);
+    return twin ? mr_fail(err, MR_E_PARAM, "class %s is listed twice",
+                          mr_text_escape(shown, sizeof shown, twin->name))
+                : MR_OK;
+}
+
+static bool is_given(const json_t *value) {
+    return value && !json_is_null(value) && !(json_is_array(value) && json_array_size(value) == 0);
 }
 
 static mr_status take(mr_classes *c, json_t *value, mr_error *err) {
-    if (!value || json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0)) {
+    if (!is_given(value)) {
         return MR_OK;
     }
     c->given = true;
@@ -141,6 +116,7 @@ static mr_status take(mr_classes *c, json_t *value, mr_error *err) {
     } else {
         MR_TRY(json_is_array(value) ? take_list(c, value, err) : wrong_shape(err));
     }
+    MR_TRY(mr_sorted_make(&c->sorted, (const char *const *)c->names, c->n, err));
     return refuse_twins(c, err);
 }
 
@@ -192,17 +168,24 @@ mr_status mr_classes_stranger(const char *param, const char *const *fields, int3
     return status;
 }
 
-mr_status mr_classes_number(const mr_classes *classes, char *const *found, int64_t n,
-                            int64_t *numbers, mr_error *err) {
-    numbered *all = NULL;
-    MR_TRY(sort(classes, &all, err));
-    for (int64_t i = 0; i < n; i++) {
-        const numbered key = {found[i], 0};
-        const numbered *at = bsearch(&key, all, (size_t)classes->n, sizeof key, compare_names);
-        numbers[i] = at ? at->number : -1;
-    }
-    mr_free(all);
+mr_status mr_classes_name_no_field(const char *param, bool *out, mr_error *err) {
+    json_t *root = NULL;
+    MR_TRY(param ? parse(&root, param, err) : MR_OK);
+    *out = is_given(root) && !json_is_object(root);
+    json_decref(root);
     return MR_OK;
+}
+
+int64_t mr_classes_number(const mr_classes *classes, const char *name) {
+    return mr_sorted_find(&classes->sorted, name);
+}
+
+void mr_classes_swap(mr_classes *classes, char ***names, int64_t *n) {
+    const mr_classes before = {.names = *names, .n = *n};
+    *names = classes->names;
+    *n = classes->n;
+    mr_sorted_free(&classes->sorted);
+    *classes = before;
 }
 
 typedef struct cursor {
@@ -230,5 +213,6 @@ void mr_classes_free(mr_classes *classes) {
         free(classes->names[i]);
     }
     mr_free(classes->names);
+    mr_sorted_free(&classes->sorted);
     *classes = (mr_classes){0};
 }

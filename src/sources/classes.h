@@ -7,12 +7,14 @@
 #ifndef MR_SOURCES_CLASSES_H
 #define MR_SOURCES_CLASSES_H
 
-#include <millrace/types.h>
 #include <stdbool.h>
+
+#include "sources/sorted.h"
 
 typedef struct mr_classes {
     char **names;
     int64_t n;
+    mr_sorted sorted;
     bool given;
 } mr_classes;
 
@@ -29,9 +31,14 @@ mr_status mr_classes_load(mr_classes *out, const char *param, const char *field,
 mr_status mr_classes_stranger(const char *param, const char *const *fields, int32_t n, char **name,
                               mr_error *err);
 
-/* numbers[i] becomes the number of found[i], sorted names; -1: it is none of the classes. */
-mr_status mr_classes_number(const mr_classes *classes, char *const *found, int64_t n,
-                            int64_t *numbers, mr_error *err);
+/* Whether the parameter is a list or a file, which is not read. */
+mr_status mr_classes_name_no_field(const char *param, bool *out, mr_error *err);
+
+/* -1: it is none of the classes. */
+int64_t mr_classes_number(const mr_classes *classes, const char *name);
+
+/* Gives the names away for others, which are freed in their place. */
+void mr_classes_swap(mr_classes *classes, char ***names, int64_t *n);
 
 /* What to do about a name that is none of the classes: take the nearest, if one is near, else add
  * it or `otherwise`. */

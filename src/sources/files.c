@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/letters.h"
 #include "core/memory.h"
 #include "io/far.h"
 #include "io/file.h"
@@ -43,8 +44,10 @@ static const mr_param rows[] = {
      .kind = MR_PARAM_STRING,
      .offset = offsetof(params, path),
      .fallback = "\"\"",
-     .doc = "The folder. Its top folders, sorted, are the classes; without any, all labels are 0. "
-            "With a list: what relative paths are relative to (default: the list's folder)."},
+     .doc =
+         "The folder. Its top folders are the classes, in the order of `classes` or else sorted; "
+         "without any, all labels are 0. "
+         "With a list: what relative paths are relative to (default: the list's folder)."},
     {.name = "list",
      .kind = MR_PARAM_STRING,
      .offset = offsetof(params, list),
@@ -202,10 +205,20 @@ static mr_status find_classes(files *f, mr_error *err) {
     return MR_OK;
 }
 
+/* Where no sample lies in a folder, folders are no classes: label 0 is not the first of them. */
+static void forget_classes(files *f) {
+    while (f->n_classes > 0) {
+        free(f->classes[--f->n_classes]);
+    }
+}
+
 static mr_status drop_outsiders(files *f, mr_error *err) {
     int64_t n_inside = 0, n = 0;
     for (int64_t i = 0; i < f->n; i++) {
         n_inside += class_length(name_of(f, i)) > 0;
+    }
+    if (n_inside == 0) {
+        forget_classes(f);
     }
     if (n_inside == 0 || n_inside == f->n) {
         return MR_OK;
@@ -267,21 +280,20 @@ static mr_status no_class(const files *f, int64_t class, const mr_classes *class
 /* Folders are numbered as their names are listed. One without samples may be anything. */
 static mr_status number_as_given(files *f, mr_classes *classes, int64_t *numbers, mr_error *err) {
     if (f->n_classes == 0) {
-        mr_fail(err, MR_E_PARAM, "there are classes, but the folder has no class folders");
+        mr_fail(err, MR_E_PARAM, "there are classes, but no file is in a class folder");
         mr_hint(err, "`classes` numbers folders, or names in a list or table");
         return MR_E_PARAM;
     }
-    MR_TRY(mr_classes_number(classes, f->classes, f->n_classes, numbers, err));
+    for (int64_t i = 0; i < f->n_classes; i++) {
+        numbers[i] = mr_classes_number(classes, f->classes[i]);
+    }
     for (int64_t i = 0; i < f->n; i++) {
         if (numbers[f->rows[i]] < 0 || numbers[f->rows[i]] > UINT32_MAX) {
             return no_class(f, f->rows[i], classes, err);
         }
         f->rows[i] = (uint32_t)numbers[f->rows[i]];
     }
-    const mr_classes before = {.names = f->classes, .n = f->n_classes};
-    f->classes = classes->names;
-    f->n_classes = classes->n;
-    *classes = before; /* freed by the caller */
+    mr_classes_swap(classes, &f->classes, &f->n_classes);
     return MR_OK;
 }
 
@@ -341,7 +353,7 @@ static mr_status report_empty_classes(const files *f, const mr_log *log, mr_erro
 static bool is_for_masks(const char *folder, size_t length) {
     static const char *const words[] = {"mask", "segm", "annotation", NULL};
     for (const char *const *word = words; *word; word++) {
-        const char *found = strcasestr(folder, *word);
+        const char *found = mr_find_letters(folder, *word);
         if (found && found < folder + length) {
             return true;
         }
@@ -648,11 +660,13 @@ static mr_status describe_columns(params *own, const mr_labels *labels, mr_error
     return MR_OK;
 }
 
-/* What cannot be read yet is said by open. */
+/* What cannot be read yet is said by open, and so is what is wrong with classes: they change no
+ * type. */
 static mr_status read_columns(params *own, mr_error *err) {
     mr_error ignored = MR_ERROR_INIT;
     mr_labels *labels = NULL;
-    const mr_labels_origin from = origin_of(own);
+    mr_labels_origin from = origin_of(own);
+    from.classes = NULL;
     mr_status status = from.path[0] ? mr_labels_load(&labels, &from, &ignored) : MR_OK;
     status = status == MR_E_MEMORY ? mr_fail_memory(err, 64) : describe_columns(own, labels, err);
     mr_labels_free(labels);

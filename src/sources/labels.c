@@ -8,16 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/letters.h"
 #include "core/memory.h"
 #include "io/far.h"
 #include "io/file.h"
 #include "sources/labels_choice.h"
 #include "sources/labels_classes.h"
 #include "sources/labels_column.h"
+#include "sources/sorted.h"
 
 /* "./photos//0.jpg" is photos/0.jpg; not of addresses, whose slashes are theirs. */
 static void tidy_name(char *name) {
@@ -123,40 +124,24 @@ static mr_status make_columns(mr_label_sheet *s, const mr_labels_origin *from, m
     return status;
 }
 
-/* Rows and their names, to be sorted together. */
-typedef struct named {
-    const char *name;
-    int64_t row;
-} named;
-
-static int compare_named(const void *a, const void *b) {
-    const named *x = a, *y = b;
-    int order = strcmp(x->name, y->name);
-    return order ? order : (x->row > y->row) - (x->row < y->row);
-}
-
 static mr_status sort_names(mr_labels *l, const char *path, mr_error *err) {
-    named *all = mr_zalloc((size_t)l->n_rows + 1, sizeof *all);
-    l->by_name = mr_zalloc((size_t)l->n_rows + 1, sizeof *l->by_name);
-    if (!all || !l->by_name) {
-        mr_free(all);
-        return mr_fail_memory(err, (size_t)l->n_rows * 24);
-    }
+    mr_sorted sorted;
     mr_status status = MR_OK;
-    for (int64_t i = 0; i < l->n_rows; i++) {
-        all[i] = (named){l->names[i], i};
+    MR_TRY(mr_sorted_make(&sorted, (const char *const *)l->names, l->n_rows, err));
+    l->by_name = mr_zalloc((size_t)l->n_rows + 1, sizeof *l->by_name);
+    for (int64_t i = 0; l->by_name && i < l->n_rows; i++) {
+        l->by_name[i] = sorted.v[i].place;
     }
-    qsort(all, (size_t)l->n_rows, sizeof *all, compare_named);
-    for (int64_t i = 0; status == MR_OK && i < l->n_rows; i++) {
-        l->by_name[i] = all[i].row;
-        if (i > 0 && strcmp(all[i - 1].name, all[i].name) == 0) {
-            const mr_label_sheet s = {.path = path};
-            status = mr_label_sheet_fail(&s, l->lines[all[i].row],
-                                         "names a file that a line above names too",
-                                         "a file has one row", err);
-        }
+    const mr_sorted_name *twin = mr_sorted_twin(&sorted);
+    if (!l->by_name) {
+        status = mr_fail_memory(err, (size_t)l->n_rows * sizeof *l->by_name);
+    } else if (twin) {
+        const mr_label_sheet s = {.path = path};
+        status = mr_label_sheet_fail(&s, l->lines[twin->place],
+                                     "names a file that a line above names too",
+                                     "a file has one row", err);
     }
-    mr_free(all);
+    mr_sorted_free(&sorted);
     return status;
 }
 
@@ -306,10 +291,8 @@ void mr_labels_free(mr_labels *l) {
 }
 
 bool mr_has_ending(const mr_strings *endings, const char *path) {
-    size_t length = strlen(path);
     for (int32_t i = 0; i < endings->n; i++) {
-        size_t ending = strlen(endings->v[i]);
-        if (ending <= length && strcasecmp(path + length - ending, endings->v[i]) == 0) {
+        if (mr_ends_in_letters(path, endings->v[i])) {
             return true;
         }
     }

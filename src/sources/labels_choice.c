@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/error.h"
+#include "core/letters.h"
 #include "core/memory.h"
+#include "sources/sorted.h"
 
 /* ---- The files' names ---- */
 /* What pandas writes before the rows, unless it is told not to. */
@@ -34,7 +35,7 @@ static int32_t name_column(const mr_label_sheet *s, const mr_strings *extensions
                                         "img_name",  "img_file",   "fname"};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         for (int32_t i = 0; i < s->n_columns; i++) {
-            if (strcasecmp(s->headers[i], known[k]) == 0) {
+            if (mr_same_word(s->headers[i], known[k])) {
                 return i;
             }
         }
@@ -49,33 +50,6 @@ static int32_t name_column(const mr_label_sheet *s, const mr_strings *extensions
         }
     }
     return first;
-}
-
-/* ---- Sorted names ---- */
-typedef struct sorted {
-    const char **v;
-    int32_t n;
-} sorted;
-
-static int compare_texts(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static mr_status sort(sorted *out, const char *const *names, int32_t n, mr_error *err) {
-    out->v = mr_zalloc((size_t)n + 1, sizeof *out->v);
-    out->n = n;
-    if (!out->v) {
-        return mr_fail_memory(err, (size_t)n * sizeof *out->v);
-    }
-    for (int32_t i = 0; i < n; i++) {
-        out->v[i] = names[i];
-    }
-    qsort(out->v, (size_t)n, sizeof *out->v, compare_texts);
-    return MR_OK;
-}
-
-static bool has(const sorted *names, const char *name) {
-    return bsearch(&name, names->v, (size_t)names->n, sizeof *names->v, compare_texts) != NULL;
 }
 
 /* ---- Fields ---- */
@@ -105,59 +79,58 @@ static mr_status check_number(const mr_label_sheet *s, int32_t n, mr_error *err)
     return mr_label_sheet_fail(s, 1, what, "choose some with `columns`", err);
 }
 
-static mr_status refuse_twins(const mr_label_sheet *s, const sorted *names, mr_error *err) {
+static mr_status refuse_twins(const mr_label_sheet *s, const char *const *names, int32_t n,
+                              mr_error *err) {
     char what[192];
-    for (int32_t i = 1; i < names->n; i++) {
-        if (strcmp(names->v[i - 1], names->v[i]) == 0) {
-            snprintf(what, sizeof what, "calls two columns \"%.60s\"", names->v[i]);
-            return mr_label_sheet_fail(s, 1, what, "call one of them otherwise", err);
-        }
+    mr_sorted sorted;
+    MR_TRY(mr_sorted_make(&sorted, names, n, err));
+    const mr_sorted_name *twin = mr_sorted_twin(&sorted);
+    if (twin) {
+        snprintf(what, sizeof what, "calls two columns \"%.60s\"", twin->name);
     }
-    return MR_OK;
+    mr_sorted_free(&sorted);
+    return twin ? mr_label_sheet_fail(s, 1, what, "call one of them otherwise", err) : MR_OK;
 }
 
 static mr_status check_fields(const mr_label_sheet *s, const mr_label_use *uses, mr_error *err) {
     const int32_t n = mr_labels_count_uses(s, uses, MR_USE_FIELD);
-    sorted names = {mr_zalloc((size_t)n + 1, sizeof *names.v), 0};
+    const char **names = mr_zalloc((size_t)n + 1, sizeof *names);
     mr_status status =
-        names.v ? check_number(s, n, err) : mr_fail_memory(err, (size_t)n * sizeof *names.v);
-    for (int32_t i = 0; status == MR_OK && i < s->n_columns; i++) {
+        names ? check_number(s, n, err) : mr_fail_memory(err, (size_t)n * sizeof *names);
+    for (int32_t i = 0, k = 0; status == MR_OK && i < s->n_columns; i++) {
         if (uses[i] == MR_USE_FIELD) {
-            names.v[names.n++] = s->headers[i];
+            names[k++] = s->headers[i];
             status = check_name(s, s->headers[i], err);
         }
     }
-    if (status == MR_OK) {
-        qsort(names.v, (size_t)names.n, sizeof *names.v, compare_texts);
-        status = refuse_twins(s, &names, err);
-    }
-    mr_free(names.v);
+    status = status == MR_OK ? refuse_twins(s, names, n, err) : status;
+    mr_free(names);
     return status;
 }
 
 /* Names in `columns` that the table does not have would be left out without a word. */
-static mr_status check_wanted(const mr_label_sheet *s, const sorted *wanted, mr_error *err) {
-    sorted headers = {NULL, 0};
+static mr_status check_wanted(const mr_label_sheet *s, const mr_sorted *wanted, mr_error *err) {
+    mr_sorted headers;
     char shown[64], what[128];
-    MR_TRY(sort(&headers, (const char *const *)s->headers, s->n_columns, err));
-    int32_t i = 0;
-    while (i < wanted->n && has(&headers, wanted->v[i])) {
+    MR_TRY(mr_sorted_make(&headers, (const char *const *)s->headers, s->n_columns, err));
+    int64_t i = 0;
+    while (i < wanted->n && mr_sorted_find(&headers, wanted->v[i].name) >= 0) {
         i++;
     }
-    mr_free(headers.v);
+    mr_sorted_free(&headers);
     if (i == wanted->n) {
         return MR_OK;
     }
-    mr_text_escape(shown, sizeof shown, wanted->v[i]);
+    mr_text_escape(shown, sizeof shown, wanted->v[i].name);
     snprintf(what, sizeof what, "has no column \"%s\"", shown);
     return mr_label_sheet_fail(s, 1, what, "`columns` names columns of the table", err);
 }
 
-static void choose(const mr_label_sheet *s, int32_t names, const sorted *wanted,
+static void choose(const mr_label_sheet *s, int32_t names, const mr_sorted *wanted,
                    mr_label_use *uses) {
     for (int32_t i = 0; i < s->n_columns; i++) {
         bool left_out = wanted->n == 0 && is_index(s->headers[i]);
-        bool is_field = wanted->n == 0 || has(wanted, s->headers[i]);
+        bool is_field = wanted->n == 0 || mr_sorted_find(wanted, s->headers[i]) >= 0;
         uses[i] = i == names ? MR_USE_NAMES
                   : left_out ? MR_USE_NONE
                   : is_field ? MR_USE_FIELD
@@ -176,16 +149,16 @@ int32_t mr_labels_count_uses(const mr_label_sheet *s, const mr_label_use *uses, 
 
 mr_status mr_labels_choose(const mr_label_sheet *s, const mr_labels_origin *from,
                            mr_label_use *uses, mr_error *err) {
-    sorted wanted = {NULL, 0};
+    mr_sorted wanted;
     if (s->n_columns == 0) {
         return MR_OK;
     }
-    MR_TRY(sort(&wanted, from->columns.v, from->is_list ? 0 : from->columns.n, err));
+    MR_TRY(mr_sorted_make(&wanted, from->columns.v, from->is_list ? 0 : from->columns.n, err));
     mr_status status = check_wanted(s, &wanted, err);
     if (status == MR_OK) {
         choose(s, from->is_list ? 0 : name_column(s, &from->extensions), &wanted, uses);
         status = check_fields(s, uses, err);
     }
-    mr_free(wanted.v);
+    mr_sorted_free(&wanted);
     return status;
 }

@@ -37,8 +37,8 @@ static mr_status no_class(const mr_label_sheet *s, const mr_labels *l, const mr_
 
 static mr_status number(const mr_label_sheet *s, const mr_labels *l, mr_label_column *c,
                         mr_classes *classes, int64_t *numbers, mr_error *err) {
-    MR_TRY(mr_classes_number(classes, c->classes, c->n_classes, numbers, err));
     for (int64_t i = 0; i < c->n_classes; i++) {
+        numbers[i] = mr_classes_number(classes, c->classes[i]);
         if (numbers[i] < 0) {
             return no_class(s, l, c, i, classes, err);
         }
@@ -46,10 +46,7 @@ static mr_status number(const mr_label_sheet *s, const mr_labels *l, mr_label_co
     for (int64_t i = 0; i < c->starts[l->n_rows]; i++) {
         c->whole[i] = numbers[c->whole[i]];
     }
-    const mr_classes before = {.names = c->classes, .n = c->n_classes};
-    c->classes = classes->names;
-    c->n_classes = classes->n;
-    *classes = before; /* freed by the caller */
+    mr_classes_swap(classes, &c->classes, &c->n_classes);
     return MR_OK;
 }
 
@@ -71,13 +68,10 @@ static mr_status number_column(const mr_label_sheet *s, const mr_labels *l, mr_l
 /* A list of classes that names no field is that of the only column that has any. */
 static mr_status check_list(const mr_label_sheet *s, const char *const *names, int32_t n,
                             const char *param, mr_error *err) {
-    mr_classes classes;
     char what[256];
-    mr_status status = mr_classes_load(&classes, param, "", err);
-    bool given = classes.given;
-    mr_classes_free(&classes);
-    MR_TRY(status);
-    if (!given || n == 1) {
+    bool is_list = false;
+    MR_TRY(mr_classes_name_no_field(param, &is_list, err));
+    if (!is_list || n == 1) {
         return MR_OK;
     }
     if (n > 1) {

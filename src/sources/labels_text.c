@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/error.h"
+#include "core/letters.h"
 
 /* ---- A list ---- */
 static mr_status read_list_line(mr_label_sheet *s, char *line, int64_t number, mr_error *err) {
@@ -87,12 +87,25 @@ static char *take_csv_cell(char **at, char separator, int64_t *line, size_t *len
     return start;
 }
 
+/* As many cells as the first line may have: one more than separators, also where these are text. */
+static mr_status count_headers(const mr_label_sheet *s, const char *at, char separator, int32_t *n,
+                               mr_error *err) {
+    enum { LIMIT = 1 << 20 };
+    int64_t found = 1;
+    for (; *at && *at != '\n' && found <= LIMIT; at++) {
+        found += *at == separator;
+    }
+    *n = (int32_t)found;
+    return found <= LIMIT
+               ? MR_OK
+               : mr_label_sheet_fail(s, 1, "has more than a million columns",
+                                     "a table begins with a line of its columns' names", err);
+}
+
 static mr_status read_csv_header(mr_label_sheet *s, char **at, char separator, int64_t *line,
                                  mr_error *err) {
-    int32_t n = 1;
-    for (const char *c = *at; *c && *c != '\n'; c++) {
-        n += *c == separator;
-    }
+    int32_t n = 0;
+    MR_TRY(count_headers(s, *at, separator, &n, err));
     MR_TRY(mr_label_sheet_set_headers(s, n, err));
     s->n_columns = 0; /* a separator within quotes was counted too */
     do {
@@ -186,7 +199,6 @@ static bool is_blank_text(const char *text) {
 }
 
 static sheet_format format_of(const char *path) {
-    size_t length = strlen(path);
     static const struct {
         const char *ending;
         sheet_format format;
@@ -196,8 +208,7 @@ static sheet_format format_of(const char *path) {
                  {".ndjson", JSON_LINES},
                  {".json", JSON_LINES}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        size_t ending = strlen(known[i].ending);
-        if (length >= ending && strcasecmp(path + length - ending, known[i].ending) == 0) {
+        if (mr_ends_in_letters(path, known[i].ending)) {
             return known[i].format;
         }
     }

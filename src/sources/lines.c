@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/json.h"
+#include "core/letters.h"
 #include "core/memory.h"
 #include "core/name_table.h"
 #include "core/number.h"
@@ -322,8 +323,8 @@ static bool parse_real(const char *data, size_t n, double *out) {
 }
 
 static bool parse_bool(const char *data, size_t n, bool *out) {
-    *out = (n == 4 && strncasecmp(data, "true", 4) == 0) || (n == 1 && *data == '1');
-    return *out || (n == 5 && strncasecmp(data, "false", 5) == 0) || (n == 1 && *data == '0');
+    *out = (n == 4 && mr_same_letters(data, "true", 4)) || (n == 1 && *data == '1');
+    return *out || (n == 5 && mr_same_letters(data, "false", 5)) || (n == 1 && *data == '0');
 }
 
 /* ---- Looking at the first rows ---- */

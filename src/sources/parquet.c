@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cpu.h"
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/memory.h"
@@ -153,14 +152,15 @@ typedef struct table {
     field_place *places;
     column_map *maps; /* of the fields; without a mapper where there is nothing to map */
     bool any_text;
-    uint32_t cpu;
+    uint32_t cpu; /* features that may be used */
     const mr_row_kernels *row_kernels;
     mr_recycler *memory; /* of vectors and strips: as large from one row group to the next */
     _Atomic(mr_pq_decoder *) idle[MOST_IDLE]; /* decoders; whole places are exchanged, so no lock */
 } table;
 
 /* ---- Fields ---- */
-static mr_pq_set_config config_of(const params *p, const mr_log *log, const mr_keeper *keeper) {
+static mr_pq_set_config config_of(const params *p, const mr_log *log, const mr_keeper *keeper,
+                                  uint32_t cpu) {
     return (mr_pq_set_config){
         .paths = &p->path,
         .columns = &p->columns,
@@ -169,6 +169,7 @@ static mr_pq_set_config config_of(const params *p, const mr_log *log, const mr_k
         .ragged = p->ragged,
         .log = log,
         .keep = {p->store[0] ? keeper : NULL, p->store},
+        .cpu = cpu,
     };
 }
 
@@ -191,7 +192,7 @@ static mr_status check(void *p, mr_error *err) {
     static const mr_log silent = {NULL, NULL};
     params *own = p;
     MR_TRY(read_fill(own, err));
-    const mr_pq_set_config config = config_of(own, &silent, NULL);
+    const mr_pq_set_config config = config_of(own, &silent, NULL, 0);
     return mr_pq_set_describe(&own->described, &config, err);
 }
 
@@ -412,7 +413,7 @@ static mr_status fail_without_rows(const table *t, mr_error *err) {
 
 static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_error *err) {
     const params *own = p;
-    const mr_pq_set_config config = config_of(own, wanted->log, wanted->keeper);
+    const mr_pq_set_config config = config_of(own, wanted->log, wanted->keeper, wanted->cpu);
     table *t = mr_zalloc(1, sizeof *t);
     if (!t) {
         return mr_fail_memory(err, sizeof *t);
@@ -423,7 +424,7 @@ static mr_status open_(const void *p, const mr_wanted *wanted, void **state, mr_
     if (!t->memory) {
         return mr_fail_memory(err, sizeof *t);
     }
-    MR_TRY(mr_cpu_features(NULL, &t->cpu, err));
+    t->cpu = wanted->cpu;
     t->row_kernels = mr_row_kernels_for(t->cpu);
     MR_TRY(mr_pq_set_open(&t->set, &config, &own->described, err));
     if (t->set.samples == 0) {

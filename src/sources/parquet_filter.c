@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cpu.h"
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/memory.h"
@@ -177,14 +176,12 @@ static mr_status filter_rows(filter *f, int32_t group, mr_pq_left *out, mr_error
     return status;
 }
 
-static mr_status filter_open(filter *f, const mr_pq_set_file *file, json_t *condition,
-                             mr_error *err) {
-    uint32_t cpu = 0;
+static mr_status filter_open(filter *f, const mr_pq_set_file *file,
+                             const mr_pq_condition *condition, mr_error *err) {
     const int32_t *columns = NULL;
     *f = (filter){.file = file};
-    MR_TRY(mr_cpu_features(NULL, &cpu, err));
-    MR_TRY(mr_pq_where_new(&f->where, file->file, condition, file->folders, err));
-    MR_TRY(mr_pq_decoder_new(&f->decoder, cpu, NULL, NULL, err));
+    MR_TRY(mr_pq_where_new(&f->where, file->file, condition->json, file->folders, err));
+    MR_TRY(mr_pq_decoder_new(&f->decoder, condition->cpu, NULL, NULL, err));
     int32_t n = mr_pq_where_columns(f->where, &columns);
     f->columns = mr_zalloc((size_t)n + 1, sizeof *f->columns);
     if (!f->columns) {
@@ -207,8 +204,8 @@ static mr_status filter_group(filter *f, int32_t group, mr_pq_left *out, mr_erro
     return status;
 }
 
-static mr_status filter_groups(const mr_pq_set_file *file, json_t *condition, mr_pq_left *out,
-                               mr_error *err) {
+static mr_status filter_groups(const mr_pq_set_file *file, const mr_pq_condition *condition,
+                               mr_pq_left *out, mr_error *err) {
     filter f;
     mr_status status = filter_open(&f, file, condition, err);
     for (int32_t g = 0; status == MR_OK && g < file->file->n_groups; g++) {
@@ -337,7 +334,7 @@ mr_status mr_pq_filter(const mr_pq_set_file *file, const mr_pq_condition *condit
     if (kept && find_value(file->file, keep, &key, out)) {
         return MR_OK;
     }
-    MR_TRY(filter_groups(file, condition->json, out, err));
+    MR_TRY(filter_groups(file, condition, out, err));
     if (kept && mr_file_identity(file->path, INT64_MAX, after) &&
         memcmp(after, file->identity, sizeof after) == 0) {
         put_value(file->file, keep, &key, out);

@@ -11,6 +11,7 @@ typedef struct mr_pq_condition {
     json_t *json; /* NULL: none, all rows are left */
     const char *text;
     const mr_pq_keep *keep;
+    uint32_t cpu; /* features that may be used */
 } mr_pq_condition;
 
 /* Of a row group. */

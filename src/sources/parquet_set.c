@@ -417,7 +417,7 @@ static mr_status check_described(const mr_pq_set *set, const mr_pq_set *describe
 
 mr_status mr_pq_set_open(mr_pq_set *set, const mr_pq_set_config *config, const mr_pq_set *described,
                          mr_error *err) {
-    mr_pq_condition condition = {.text = config->where, .keep = &config->keep};
+    mr_pq_condition condition = {.text = config->where, .keep = &config->keep, .cpu = config->cpu};
     MR_TRY(mr_pq_set_describe(set, config, err));
     MR_TRY(check_described(set, described, err));
     for (int64_t i = 1; i < set->n_files; i++) {

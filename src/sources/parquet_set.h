@@ -81,6 +81,7 @@ typedef struct mr_pq_set_config {
     bool ragged; /* lists are never dense */
     const mr_log *log;
     mr_pq_keep keep;
+    uint32_t cpu; /* features that may be used */
 } mr_pq_set_config;
 
 /* The first file's schema alone, for the fields. */

@@ -165,6 +165,8 @@ def document_of(source, shuffle, view=None, **more):
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_source_and_order(sources, name, order):
     whole = check(document_of(sources[name], ORDERS[order]))
+    for features in ("avx512", "avx2,neon"):
+        assert steps_of(document_of(sources[name], ORDERS[order]), disable_cpu=features)[0] == whole
     seen = Counter(sample for sample, *_ in joined(whole))
     assert set(seen) == set(range(N)) and set(seen.values()) == {2}
 

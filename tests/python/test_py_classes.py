@@ -89,9 +89,20 @@ def test_files_of_names_that_cannot_be(sets, tmp_path):
 
 def test_a_folder_without_classes(tmp_path):
     shutil.copy(PHOTO, tmp_path / "0.jpg")
-    with pytest.raises(ValueError, match="has no class folders"):
+    with pytest.raises(ValueError, match="no file is in a class folder"):
         mr.files(tmp_path, classes=["ant"]).loader()
     with mr.files(tmp_path, classes=[]).loader() as loader:  # loader.classes, where there are none
+        assert loader.classes == []
+
+
+@pytest.mark.parametrize("given", [["dog", "cat"], ["dog", "bird"], ["cat"]])
+def test_images_beside_an_empty_folder_are_of_no_class(tmp_path, given):
+    for i in range(2):
+        shutil.copy(PHOTO, tmp_path / f"{i}.jpg")
+    (tmp_path / "cat").mkdir()
+    with pytest.raises(ValueError, match="no file is in a class folder"):
+        mr.files(tmp_path, classes=given).loader()
+    with mr.files(tmp_path).loader() as loader:
         assert loader.classes == []
 
 
@@ -137,6 +148,13 @@ def test_a_table(table):
     assert labels(table(ONE, classes=["ant", "bee", "cow"])) == [2, 0, 2]
     with pytest.raises(ValueError, match='line 3 of .*"ant" for label'):
         table(ONE, classes=["bee", "cow"]).loader()
+
+
+def test_a_wrong_name_leaves_the_columns_what_they_are(table):
+    pipeline = table("file,kind\n0.jpg,cat\n1.jpg,dogs\n2.jpg,cat\n", classes=["cat", "dog"]).fields(["image", "kind"])
+    with pytest.raises(ValueError, match='line 3 of .*"dogs" for kind') as error:
+        pipeline.loader()
+    assert 'did you mean "dog"?' in error.value.hint
 
 
 def test_several_columns(table):

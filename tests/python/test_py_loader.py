@@ -739,3 +739,6 @@ def test_what_a_pipelines_loader_has_not_is_told():
                 getattr(loader, name)
         with pytest.raises(AttributeError, match="'Loader' object has no attribute 'stale'"):
             loader.stale
+        loader.pipeline = None
+        with pytest.raises(AttributeError, match="'NoneType' object has no attribute '_compiled'"):
+            loader.classes  # what is wrong within a property is told as it is

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers in documents and files have a point, whatever the program's locale writes, and names of elements are
-the same in capitals."""
+"""Numbers in documents and files have a point, whatever the program's locale writes, and names of elements, files
+and columns are the same in capitals."""
 
 import json
 import os
@@ -38,6 +38,16 @@ import millrace as mr
 with mr.lines("pages.jsonl").extract_text("all", field="text").batch(1).shuffle(False).loader() as loader:
     print([batch["text"].texts() for batch in loader])
 """
+CAPITALS = """
+import millrace as mr
+with mr.files("images", labels="kinds.csv", extensions=[".tif"]).batch(2).shuffle(False).loader() as loader:
+    print(loader.n_samples, loader.classes_of("kind"), next(loader)["kind"].tolist())
+mr.files("masks", extensions=[".tif"]).loader().close()
+try:
+    mr.Pipeline.from_json({"source": {"files": {"path": "images"}}, "ops": ["RANDOMFLIP"]})
+except ValueError as error:
+    print(error.hint)
+"""
 PHOTOS = os.path.join(os.path.dirname(__file__), "..", "cli", "data", "photos")
 
 
@@ -73,3 +83,14 @@ def test_a_turkish_program_leaves_out_what_is_hidden_in_capitals(tmp_path):
     out = outputs(tmp_path, "tr_TR", TURKISH, PAGES)
     assert out[0].stdout == "[['yes']]\n", out[0].stderr
     assert out[1].stdout == out[0].stdout, out[1].stderr
+
+
+def test_a_turkish_program_reads_capitals_of_files_and_columns(tmp_path):
+    for name in ("images/A.TIF", "images/b.tif", "masks/ANNOTATIONS/a.tif"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "kinds.csv").write_text("ID,FILENAME,kind\n3,A.TIF,one\n4,b.tif,two\n")
+    out = outputs(tmp_path, "tr_TR", TURKISH, CAPITALS)
+    assert out[0].stdout == "2 ['one', 'two'] [0, 1]\ndid you mean \"random_flip\"?\n", out[0].stderr
+    assert "ANNOTATIONS was taken for a class" in out[0].stderr
+    assert (out[1].stdout, out[1].stderr) == (out[0].stdout, out[0].stderr)

@@ -193,6 +193,43 @@ def test_fields_that_are_missing_or_too_many_are_named(processes):
         assert "dictionary" in said or "fields=" in str(caught.value)
 
 
+class Row:
+    """Fields by name, and no dictionary."""
+
+    def __init__(self, **fields):
+        self._fields = fields
+
+    def keys(self):
+        return self._fields.keys()
+
+    def __getitem__(self, name):
+        return self._fields[name]
+
+    def __len__(self):
+        return len(self._fields)
+
+
+def as_row(sample):
+    return Row(**double(sample))
+
+
+def renamed_row(sample):
+    return Row(**renamed(sample))
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_fields_come_in_any_mapping(processes):
+    plain, rows = photos().map(double), photos().map(as_row, processes=processes)
+    assert rows.types == plain.types
+    with plain.loader(seed=1) as one, rows.loader(seed=1) as other:
+        for wanted, got in zip(one, other, strict=True):
+            assert got.keys() == wanted.keys() and all((got[name] == wanted[name]).all() for name in wanted)
+    fields = {"image": ("uint8", (16, 16, 3)), "label": ("int64", ())}
+    with photos().map(renamed_row, fields=fields, processes=processes).loader() as loader, \
+            pytest.raises(mr.SampleError, match='returned no field "label", but "target"'):
+        next(loader)
+
+
 @pytest.mark.parametrize("processes", [0, 2])
 def test_too_much_does_not_reach_the_neighbours(processes):
     fields = {"x": ("int64", (4,)), "index": "int64"}

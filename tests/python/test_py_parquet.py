@@ -270,6 +270,21 @@ def test_fields_of_a_transform_may_vary_later(tmp_path, edits):
     assert [row.name for row in rows] == ([b"a!", b"b!", b"ccc!", b"!"] if edits else [b"a", b"b", b"ccc", b""])
 
 
+def test_a_transform_that_changes_a_length(tmp_path):
+    """Of arrays of one length, to which nothing need be said of edited fields."""
+    rows = np.arange(40, dtype=np.float32).reshape(4, 10)
+    pq.write_table(pa.table({"id": range(4), "x": pa.FixedSizeListArray.from_arrays(rows.reshape(-1), 10)}), tmp_path / "a.parquet")
+
+    def read(function):
+        with petastorm.make_reader(tmp_path, transform_spec=petastorm.TransformSpec(function),
+                                   shuffle_row_groups=False) as reader:
+            return reader.schema["x"], [row.x.tolist() for row in reader]
+    assert read(lambda row: row) == (("float32", (10,), ""), rows.tolist())
+    assert read(lambda row: {**row, "x": row["x"][:5]}) == (("float32", (5,), ""), rows[:, :5].tolist())
+    assert read(lambda row: {**row, "x": row["x"][:row["id"]]}) == (
+        ("float32", (-1,), ""), [row[:i].tolist() for i, row in enumerate(rows)])
+
+
 def test_a_transform_that_leaves_fields_out(folder):
     """Those that its TransformSpec removes, it may return or not; another one is missed."""
     def spec(**more):

@@ -53,6 +53,21 @@ def test_a_trace_that_cannot_be_begun_leaves_the_loader_as_it_was(tmp_path):
             assert all(np.array_equal(got[field], wanted[field]) for field in wanted)
 
 
+def test_a_loader_that_cannot_be_opened_anew_leaves_its_trace(tmp_path):
+    """Behind the end of a profile: the trace is whole, and the loader is closed."""
+    for name in "ab":
+        (tmp_path / f"{name}.jpg").write_text(name)
+    with mr.files(tmp_path).batch(1).shuffle(False).loader(epochs=1) as loader:
+        with pytest.raises(mr.StateError):
+            with mr.profile(loader, tmp_path / "run.trace"):
+                next(loader)
+                (tmp_path / "c.jpg").write_text("c")  # now it is another dataset
+        assert loader.trace is None
+        with pytest.raises(ValueError, match="the loader is closed"):
+            next(loader)
+    assert mr.report(tmp_path / "run.trace").figures["samples"] == 1
+
+
 def compare(figures, trace):
     """A report's figures with those of the independent reader."""
     assert figures["spans"] == len(trace.spans) and figures["damaged"] == 0

@@ -192,6 +192,7 @@ def test_lightning_predicts_with_numbers_of_samples(shuffle, tmp_path):
             return [y.tolist() for y in trainer.predict(Predicts(), loader)]
     found = predict(mine(shuffle))
     assert found == labels(mine(shuffle)) and sorted(sum(found, [])) == list(range(23))
+    assert found == predict(mine(shuffle, drop_last=True))
     assert shuffle or found == predict(of_torch())
 
 

@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -321,3 +322,18 @@ def test_mix_up_is_torchs_arithmetic(dtype):
             x, (own, other) = images[batch.samples].to(dtype), batch["label"][1, [1, 0]].tolist()
             want = x.roll(1, 0).mul_(other).add_(x.mul(own))
             assert batch["image"].dtype == dtype and torch.equal(batch["image"], want)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("world,n", [(2, 10), (2, 9), (2, 16), (3, 10), (3, 19), (3, 17)])
+def test_ranks_give_as_many_samples_once_as_they_say(world, n, drop_last):
+    """As Lightning wants them for predictions: no rank gives a sample again, or leaves one out."""
+    given = []
+    for rank in range(world):
+        order = mr.torch.DataLoader(list(range(n)), batch_size=4, drop_last=drop_last, rank=rank, world=world).sampler
+        order.share_out(once=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # ranks may differ in steps
+            given.append(list(order))
+        assert len(order) == len(given[-1])
+    assert sorted(sum(given, [])) == list(range(n))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The law where samples lie in blocks: a source with uneven blocks in two files, read by several
  * extents, unpacked in parts, rows of fixed and of varying size. */
+#include "core/cpu.h"
 #include "toy_rig.h"
 
 static course whole, other, part;
@@ -182,6 +183,20 @@ TEST(a_file_that_is_cut_off_is_an_error) {
     CHECK_INT(truncate(cut, own.offset[21]), ==, 0);
     run(&whole, orders[0], with_threads(2), -1);
     CHECK_INT(whole.err.code, ==, MR_E_CORRUPT);
+}
+
+TEST(a_source_is_told_which_features_it_may_use) {
+    mr_options options = with_threads(1);
+    uint32_t all = 0;
+    CHECK_INT(mr_cpu_features(NULL, &all, NULL), ==, MR_OK);
+    run(&whole, orders[0], options, -1);
+    CHECK_INT(own.cpu, ==, all);
+    options.disable_cpu = "avx512";
+    run(&other, orders[0], options, -1);
+    CHECK_INT(own.cpu, ==, all & ~(uint32_t)MR_CPU_AVX512);
+    options.disable_cpu = "avx2,neon";
+    run(&other, orders[0], options, -1);
+    CHECK_INT(own.cpu, ==, 0);
 }
 
 TEST(ending_at_any_time_leaks_nothing) {

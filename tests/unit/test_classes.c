@@ -34,18 +34,47 @@ TEST(what_is_no_list_of_names_is_refused) {
 
 TEST(names_are_numbered_as_they_are_listed) {
     mr_classes classes;
-    char *const found[] = {"a", "b", "c", "d"};
-    int64_t numbers[4];
     CHECK(mr_classes_load(&classes, "[\"d\", \"b\", \"a\"]", "label", NULL) == MR_OK);
     CHECK(classes.given && classes.n == 3);
-    CHECK(mr_classes_number(&classes, found, 4, numbers, NULL) == MR_OK);
-    CHECK(numbers[0] == 2 && numbers[1] == 1 && numbers[2] == -1 && numbers[3] == 0);
+    CHECK_INT(mr_classes_number(&classes, "a"), ==, 2);
+    CHECK_INT(mr_classes_number(&classes, "b"), ==, 1);
+    CHECK_INT(mr_classes_number(&classes, "c"), ==, -1);
+    CHECK_INT(mr_classes_number(&classes, "d"), ==, 0);
     mr_classes_free(&classes);
     CHECK(mr_classes_load(&classes, "{\"kind\": [\"x\"]}", "label", NULL) == MR_OK);
     CHECK(!classes.given && classes.n == 0);
     mr_classes_free(&classes);
     CHECK(mr_classes_load(&classes, "[]", "label", NULL) == MR_OK && !classes.given);
     CHECK(mr_classes_load(&classes, NULL, "label", NULL) == MR_OK && !classes.given);
+}
+
+static bool name_no_field(const char *param) {
+    bool out = false;
+    CHECK(mr_classes_name_no_field(param, &out, NULL) == MR_OK);
+    return out;
+}
+
+TEST(a_list_or_a_file_is_of_any_field) {
+    CHECK(name_no_field("[\"a\"]") && name_no_field("\"none.txt\""));
+    CHECK(!name_no_field(NULL) && !name_no_field("null") && !name_no_field("[]"));
+    CHECK(!name_no_field("{\"label\": [\"a\"]}"));
+}
+
+TEST(sorted_names_know_their_places) {
+    const char *const names[] = {"b", "a", "c", "a", "b"};
+    mr_sorted sorted;
+    CHECK(mr_sorted_make(&sorted, names, 3, NULL) == MR_OK);
+    CHECK_INT(mr_sorted_find(&sorted, "a"), ==, 1);
+    CHECK_INT(mr_sorted_find(&sorted, "c"), ==, 2);
+    CHECK_INT(mr_sorted_find(&sorted, "d"), ==, -1);
+    CHECK(!mr_sorted_twin(&sorted));
+    mr_sorted_free(&sorted);
+    CHECK(mr_sorted_make(&sorted, names, 5, NULL) == MR_OK);
+    CHECK_INT(mr_sorted_twin(&sorted)->place, ==, 3);
+    mr_sorted_free(&sorted);
+    CHECK(mr_sorted_make(&sorted, names, 0, NULL) == MR_OK);
+    CHECK(mr_sorted_find(&sorted, "a") == -1 && !mr_sorted_twin(&sorted));
+    mr_sorted_free(&sorted);
 }
 
 static mr_status parse(mr_labels **labels, const char *classes, const char *table, mr_error *err) {
@@ -80,6 +109,20 @@ TEST(a_name_that_is_none_of_them_is_told_with_its_line) {
     CHECK(strstr(err.text, "no column of names"));
     CHECK(parse(&l, "[\"ant\"]", "file,a,b\n0,x,y\n", &err) == MR_E_PARAM);
     CHECK(strstr(err.text, "several columns of names"));
+}
+
+TEST(a_first_line_without_an_end_is_no_header) {
+    mr_error err = MR_ERROR_INIT;
+    mr_labels *l = NULL;
+    enum { LIMIT = 1 << 20 };
+    char *text = malloc(LIMIT + 8);
+    CHECK(text != NULL);
+    memset(text, ',', LIMIT);
+    memcpy(text + LIMIT, "\n0,x\n", 6);
+    const mr_labels_origin from = {.path = "table.csv"};
+    CHECK(mr_labels_parse(&l, &from, text, &err) == MR_E_PARAM);
+    CHECK(strstr(err.text, "line 1 of table.csv has more than a million columns"));
+    free(text);
 }
 
 TEST_MAIN()

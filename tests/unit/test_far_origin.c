@@ -139,7 +139,7 @@ static void open_data(rig *r) {
     snprintf(json, sizeof json, "{\"source\": {\"files\": {\"list\": \"%s\"}}, \"shuffle\": false}",
              path);
     r->pipeline = fixture_pipeline(json);
-    CHECK_INT(mr_children_open(&r->children, r->pipeline, 1, &silent, &err), ==, MR_OK);
+    CHECK_INT(mr_children_open(&r->children, r->pipeline, 1, 0, &silent, &err), ==, MR_OK);
     CHECK(mr_tracks_init(&r->tracks, 9, 0, 1, 0));
     r->waiting = mr_tracks_add(&r->tracks, MR_TRACK_WORKER);
     const mr_far_limits limits = {0};

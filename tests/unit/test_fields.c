@@ -340,7 +340,8 @@ TEST(a_chain_takes_many_samples_at_once) {
     CHECK(mr_tracks_init(&tracks, 1, r.pipeline->n_ops, 1, 0));
     const mr_log log = {NULL, NULL};
     mr_child child = {.pipeline = r.pipeline};
-    CHECK_INT(mr_dataset_open(&child.dataset, r.pipeline, "", &log, &err), ==, MR_OK);
+    CHECK_INT(mr_dataset_open(&child.dataset, r.pipeline, &(mr_dataset_terms){"", 0}, &log, &err),
+              ==, MR_OK);
     CHECK_INT(mr_chain_open(&chain, &child, mr_kernels_for(0),
                             mr_tracks_add(&tracks, MR_TRACK_WORKER), &err),
               ==, MR_OK);

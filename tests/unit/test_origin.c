@@ -174,7 +174,8 @@ static void rig_open(rig *r, mr_io_kind io, int64_t allowance, int64_t held) {
     snprintf(json, sizeof json, "{\"source\": {\"files\": {\"path\": \"%s\"}}, \"shuffle\": false}",
              r->folder);
     r->pipeline = fixture_pipeline(json);
-    CHECK_INT(mr_dataset_open(&r->dataset, r->pipeline, "", &silent, &err), ==, MR_OK);
+    CHECK_INT(mr_dataset_open(&r->dataset, r->pipeline, &(mr_dataset_terms){"", 0}, &silent, &err),
+              ==, MR_OK);
     r->origins[0].class = &memory_class;
     r->origins[0].state = &r->memory;
     r->origins[1].class = &peer_class;

@@ -58,7 +58,8 @@ static void open_dataset(rig *r, const char *source) {
     const mr_tables tables = {sizeof tables, NULL, sources};
     snprintf(json, sizeof json, "{\"source\": \"%s\", \"shuffle\": false}", source);
     CHECK_INT(mr_pipeline_parse_with(&r->pipeline, json, strlen(json), &tables, &err), ==, MR_OK);
-    CHECK_INT(mr_dataset_open(&r->dataset, r->pipeline, "", &silent, &err), ==, MR_OK);
+    CHECK_INT(mr_dataset_open(&r->dataset, r->pipeline, &(mr_dataset_terms){"", 0}, &silent, &err),
+              ==, MR_OK);
 }
 
 static void rig_open(rig *r, const char *source, mr_io_kind io) {

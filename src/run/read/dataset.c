@@ -53,7 +53,8 @@ static mr_status choose_log(mr_dataset *dataset, const mr_pipeline *pipeline, co
 }
 
 static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *fields,
-                             bool single, const char *objects, const mr_log *log, mr_error *err) {
+                             bool single, const mr_dataset_terms *terms, const mr_log *log,
+                             mr_error *err) {
     mr_keep *keep = mr_keep_new(pipeline->source->name, log);
     const mr_log *given = log;
     mr_status status = choose_log(dataset, pipeline, &given, err);
@@ -66,7 +67,8 @@ static mr_status open_source(mr_dataset *dataset, const mr_pipeline *pipeline, c
         .log = given,
         .keeper = mr_keep_keeper(keep),
         .mapper = dataset->mapping ? &dataset->mapping->mapper : NULL,
-        .objects = objects,
+        .objects = terms->objects,
+        .cpu = terms->cpu,
     };
     dataset->class = pipeline->source;
     if (status == MR_OK) {
@@ -117,18 +119,19 @@ bool mr_dataset_maps(const mr_pipeline *pipeline, int32_t field) {
     return pipeline->source->maps(pipeline->source_params, field);
 }
 
-mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const char *objects,
-                          const mr_log *log, mr_error *err) {
+mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline,
+                          const mr_dataset_terms *terms, const mr_log *log, mr_error *err) {
     MR_TRY(mr_mapping_new(&dataset->mapping, pipeline, err));
     return mr_dataset_open_for(dataset, pipeline, pipeline->wanted,
-                               mr_pipeline_wants_single(pipeline), objects, log, err);
+                               mr_pipeline_wants_single(pipeline), terms, log, err);
 }
 
 mr_status mr_dataset_open_for(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *wanted,
-                              bool single, const char *objects, const mr_log *log, mr_error *err) {
-    dataset->objects = objects;
+                              bool single, const mr_dataset_terms *terms, const mr_log *log,
+                              mr_error *err) {
+    dataset->terms = *terms;
     dataset->limits = mr_servers_limits(&pipeline->servers);
-    MR_TRY(open_source(dataset, pipeline, wanted, single, objects, log, err));
+    MR_TRY(open_source(dataset, pipeline, wanted, single, terms, log, err));
     dataset->shape.size = (uint32_t)sizeof dataset->shape;
     dataset->class->shape(dataset->state, &dataset->shape);
     const uint64_t *words = dataset->shape.fingerprint;

@@ -8,6 +8,12 @@
 #include "run/read/mapping.h"
 #include "run/read/news.h"
 
+/* What holds while a source is opened: see mr_wanted. Whoever opens it keeps the text. */
+typedef struct mr_dataset_terms {
+    const char *objects;
+    uint32_t cpu;
+} mr_dataset_terms;
+
 typedef struct mr_dataset {
     const mr_source_class *class;
     void *state;
@@ -16,17 +22,16 @@ typedef struct mr_dataset {
     mr_mapping *mapping; /* ops that the source runs; NULL: none */
     int32_t number, of;  /* which of the run's datasets it is */
     char fingerprint[33];
-    const char *objects;  /* as it was opened with; whoever opens it keeps the text */
-    bool is_far;          /* some of its bytes lie on servers */
-    mr_far_limits limits; /* of what is asked of them */
-    mr_news *news;        /* (streams) what advance said; its caller tells it */
-    mr_log noting;        /* that writes to it */
+    mr_dataset_terms terms; /* that it was opened with */
+    bool is_far;            /* some of its bytes lie on servers */
+    mr_far_limits limits;   /* of what is asked of them */
+    mr_news *news;          /* (streams) what advance said; its caller tells it */
+    mr_log noting;          /* that writes to it */
 } mr_dataset;
 
-/* objects: see mr_wanted. mr_dataset_close is due even if opening failed; a zeroed one may be
- * closed. */
-mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline, const char *objects,
-                          const mr_log *log, mr_error *err);
+/* mr_dataset_close is due even if opening failed; a zeroed one may be closed. */
+mr_status mr_dataset_open(mr_dataset *dataset, const mr_pipeline *pipeline,
+                          const mr_dataset_terms *terms, const mr_log *log, mr_error *err);
 void mr_dataset_close(mr_dataset *dataset);
 
 /* Whether the pipeline's source can run ops on values, and on those of a field. */
@@ -36,7 +41,8 @@ bool mr_dataset_maps(const mr_pipeline *pipeline, int32_t field);
 /* Opened for other fields than those that the pipeline wants, `wanted` of each, and for samples
  * that are taken one by one or not. */
 mr_status mr_dataset_open_for(mr_dataset *dataset, const mr_pipeline *pipeline, const bool *wanted,
-                              bool single, const char *objects, const mr_log *log, mr_error *err);
+                              bool single, const mr_dataset_terms *terms, const mr_log *log,
+                              mr_error *err);
 
 static inline bool mr_dataset_is_read(const mr_dataset *dataset) {
     return dataset->class->locate != NULL && !dataset->shape.mapped;

@@ -164,11 +164,11 @@ static mr_status scan_all(listing *l, mr_error *err) {
  * where they can be, so that of large samples only the heads are looked at; where samples would be
  * read one by one, as on a server, whole blocks are. */
 static mr_status open_own(const listing *l, const bool *wanted, mr_dataset *own, mr_error *err) {
-    const char *objects = l->dataset->objects;
-    MR_TRY(mr_dataset_open_for(own, l->pipeline, wanted, true, objects, l->log, err));
+    const mr_dataset_terms *terms = &l->dataset->terms;
+    MR_TRY(mr_dataset_open_for(own, l->pipeline, wanted, true, terms, l->log, err));
     if (mr_dataset_is_read(own) && !mr_dataset_has_blocks(own) && mr_dataset_may_have_blocks(own)) {
         mr_dataset_close(own);
-        MR_TRY(mr_dataset_open_for(own, l->pipeline, wanted, false, objects, l->log, err));
+        MR_TRY(mr_dataset_open_for(own, l->pipeline, wanted, false, terms, l->log, err));
     }
     return own->shape.samples == l->dataset->shape.samples
                ? MR_OK

@@ -17,14 +17,17 @@ warnings.simplefilter("ignore")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
 
-def make(kind, training, remainder="even"):
+def make(kind, training, predicts=False):
+    """A drop_last that training wants drops no prediction."""
     if kind == "torch":
         return DataLoader(numbers, batch_size=4, shuffle=training)
     if kind == "drop_in":
         # Not in processes: gloo's threads enter Python after each step, and a fork of CPython 3.11 at
         # that moment never returns in the child, whoever forks.
-        return mr.torch.DataLoader(numbers, batch_size=4, shuffle=training, num_workers=1, workers="threads")
-    pipeline = mr.dataset(numbers, names=["x", "y"]).batch(8).shuffle(training).remainder(remainder)
+        return mr.torch.DataLoader(numbers, batch_size=4, shuffle=training, num_workers=1, workers="threads",
+                                   drop_last=predicts)
+    pipeline = mr.dataset(numbers, names=["x", "y"]).batch(8).shuffle(training)
+    pipeline = pipeline.remainder("keep" if predicts else "even")
     return pipeline.map_batch(lambda b: (b["x"], b["y"])).loader(seed=1, to="torch", threads=1)
 
 
@@ -100,7 +103,7 @@ def main():
                        "validated again": whole.validated,
                        "before": fit(kind, place, callbacks=[Stop()])[0].trained,
                        "after": fit(kind, place, "saved.ckpt")[0].trained}
-        found[f"{kind} {place}"]["predicted"] = trainer().predict(whole, make(kind, False, "keep"))
+        found[f"{kind} {place}"]["predicted"] = trainer().predict(whole, make(kind, False, predicts=True))
         overfits = overfit(kind, place)
         found[f"{kind} {place}"]["overfitted"] = overfits
         runs.strategy.barrier()
