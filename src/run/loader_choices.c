@@ -117,15 +117,16 @@ static int64_t reads_ahead(const mr_loader *loader, uint32_t reads_in_flight) {
     return mr_children_are_far(&loader->children) && reads < FAR_AHEAD ? FAR_AHEAD : reads;
 }
 
-/* Never less than two batches: one can fill while the other ends. Of small ones more, since a worker
- * that is woken for each of them does little else: as many as take 16 MB, up to 32. Of a stream up
- * to 16: those ahead do not know yet what the program reports of its samples. */
+/* Never less than two batches: one can fill while the other ends. Of small ones more, since a
+ * worker that is woken for each of them does little else: as many as take 16 MB, up to 32. Of a
+ * stream up to 16: those ahead do not know yet what the program reports of its samples. */
 static int64_t least_depth(const mr_loader *loader, int64_t batch_bytes) {
     enum { SMALL_BATCH = 1 << 20, SMALL_BATCHES = 16 << 20, MOST = 32, MOST_OF_STREAM = 16 };
     if (batch_bytes <= 0 || batch_bytes > SMALL_BATCH) {
         return 2;
     }
-    int64_t most = loader->pipeline->is_stream ? MOST_OF_STREAM : MOST, whole = SMALL_BATCHES / batch_bytes;
+    int64_t most = loader->pipeline->is_stream ? MOST_OF_STREAM : MOST,
+            whole = SMALL_BATCHES / batch_bytes;
     return whole < most ? whole : most;
 }
 
