@@ -75,8 +75,8 @@ static void note_use(mr_recycler *recycler, size_t size) {
  * no more goes than has to: all of a piece that comes anew is cleared by the kernel. */
 static idle_piece *surplus(mr_recycler *recycler) {
     idle_piece *taken = NULL;
-    for (int i = 0;
-         i < SIZES && recycler->in_use + recycler->idle_bytes > recycler->most_in_use; i++) {
+    for (int i = 0; i < SIZES && recycler->in_use + recycler->idle_bytes > recycler->most_in_use;
+         i++) {
         while (recycler->idle[i] &&
                recycler->in_use + recycler->idle_bytes > recycler->most_in_use) {
             idle_piece *piece = recycler->idle[i];
