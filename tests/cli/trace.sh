@@ -3,7 +3,7 @@
 photos
 pipeline '"epochs": 6'
 millrace run p.json --quiet >plain
-millrace run p.json --quiet --trace t.trace --consume 2ms >traced
+millrace run p.json --quiet --trace t.trace --consume 2ms --ahead 4 >traced
 cmp plain traced && echo "same digest"
 millrace report t.trace | grep -oE '60 samples, 18 batches|^  (decode_image|random_flip|read|consume) +(60|18|17)'
 millrace report t.trace | grep -oE 'bytes by origin: files [0-9.]+ kB \(60 of 60 blocks\)' | sed 's/[0-9.]* kB/N kB/'

@@ -191,7 +191,8 @@ TEST(code_too_deep_for_its_mark_is_found_by_the_time) {
     mr_trace_close(trace);
 }
 
-TEST(fused_ops_are_told_apart) {
+/* A signal that comes late counts for the op that follows. */
+TEST_OF_CLOCKS(fused_ops_are_told_apart) {
     static const char *const resampler[] = {"mr_resample_", "colour_four", "column_block",
                                             "by_fives", "four_pixels"};
     char *folder = fixture_photos(40), json[512], photo[256];
