@@ -1224,7 +1224,7 @@ WINDOW = {"window": 3, "lanes": 2}
 
 
 @pytest.mark.parametrize("kind, make, shuffle, batch, ahead, most", [
-    ("hdf5", large_hdf5, WINDOW, 16, 0, 36e6), ("parquet", large_parquet, WINDOW, 16, 0, 36e6),
+    ("hdf5", large_hdf5, WINDOW, 16, 0, 41e6), ("parquet", large_parquet, WINDOW, 16, 0, 41e6),
     ("tar", large_tar, WINDOW, 16, 0, 60e6), ("hdf5", large_hdf5, False, 128, 4, 60e6),
     ("parquet", large_parquet, False, 16, 4, 36e6), ("parquet", large_parquet, {"window": 1}, 128, 4, 90e6),
     ("parquet", large_dictionary, {"window": 3, "lanes": 1}, 1000, 2, 36e6),
