@@ -232,10 +232,19 @@ static mr_status run_for(const mr_lab *lab, const mr_pipeline *pipeline, const c
 }
 
 /* ---- The lab ---- */
+static mr_status stream_refused(mr_error *err) {
+    mr_fail(err, MR_E_PARAM, "a stream that is followed has no samples to try again and again");
+    mr_hint(err, "leave out \"follow\" and \"rehearse\" to tune over the entries that are there");
+    return MR_E_PARAM;
+}
+
 mr_status mr_lab_open(mr_lab *lab, const mr_pipeline *pipeline, const char *scratch,
                       mr_error *err) {
     mr_loader *loader = NULL;
     mr_error ignored = MR_ERROR_INIT;
+    if (mr_pipeline_is_stream(pipeline)) {
+        return stream_refused(err);
+    }
     lab->document = without_caches(pipeline);
     lab->view = json_incref(json_object_get(lab->document, "view"));
     json_object_del(lab->document, "view");

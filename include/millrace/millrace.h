@@ -129,10 +129,11 @@ MR_API void mr_pipeline_free(mr_pipeline *pipeline);
 /* The document with every default written out and keys in a fixed order. */
 MR_API const char *mr_pipeline_json(const mr_pipeline *pipeline);
 
-/* 32 hexadecimal digits: what determines the bytes (source kind, ops, their parameters and
- * versions, fields), not where the data lies nor seed, batch and epochs. */
 /* Whether it follows a stream, whose end is not known. */
 MR_API bool mr_pipeline_is_stream(const mr_pipeline *pipeline);
+
+/* 32 hexadecimal digits: what determines the bytes (source kind, ops, their parameters and
+ * versions, fields), not where the data lies nor seed, batch and epochs. */
 MR_API const char *mr_pipeline_fingerprint(const mr_pipeline *pipeline);
 
 /* Settings of the document, as given or by default. */

@@ -173,6 +173,13 @@ def test_what_is_refused(data, scratch, tmp_path):
     assert done.returncode == 4 and "--scratch" in done.stderr
 
 
+def test_a_stream_that_is_followed_is_refused(scratch, tmp_path):
+    millrace("append", tmp_path / "s", input="a\nb\n")
+    (tmp_path / "p.json").write_text(json.dumps({"source": {"segments": {"path": str(tmp_path / "s"), "follow": True}}, "batch": 2}))
+    done = millrace("tune", tmp_path / "p.json", "--scratch", scratch, check=False, timeout=60)
+    assert done.returncode == 2 and '"follow"' in done.stderr
+
+
 def test_stopped_it_cleans_up(data, scratch):
     process = subprocess.Popen([COMMAND, "tune", data / "p.json", "--scratch", scratch,
                                 "--seconds", "5"], stderr=subprocess.PIPE, text=True)
